@@ -1,0 +1,26 @@
+// Algorithm: a pure function from a shape to the plan of each rank. See README.md here for a drawing of each.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "base/status.h"
+#include "plan/plan.h"
+
+namespace tutti {
+
+struct Algorithm {
+  std::string_view name;  // "ring", "tree", ...: what TUTTI_ALGO names
+  Collective collective;
+  // Whether plan() may be called. A predicate: plan() never asserts on a shape that it accepted.
+  bool (*applies)(const Shape& shape);
+  // Rank `self`'s plan. Pure: no I/O, environment, clock or globals. Ranks are virtual: wiring maps them to real ones.
+  Plan (*plan)(const Shape& shape, Rank self);
+};
+
+// The one table, in registry.cc.
+std::span<const Algorithm> all_algorithms();
+// Null when there is none of that name for that collective.
+const Algorithm* find_algorithm(std::string_view name, Collective collective);
+
+}  // namespace tutti

@@ -1,0 +1,50 @@
+# tutti_module(name [DEPENDS targets...]): a static library of the *.cc here, one per folder, and the flags of all our code.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 99)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  find_program(TUTTI_CCACHE ccache)
+  if(TUTTI_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${TUTTI_CCACHE})
+    set(CMAKE_C_COMPILER_LAUNCHER ${TUTTI_CCACHE})
+  endif()
+endif()
+
+# Everything of ours is compiled with these; dependents outside the project see none of them.
+add_library(tutti_flags INTERFACE)
+target_include_directories(tutti_flags INTERFACE
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
+target_compile_options(tutti_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers
+  -Wno-gnu-zero-variadic-macro-arguments)
+# Before any system header: strerrorname_np, SOCK_CLOEXEC and friends.
+target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE)
+if(TUTTI_SANITIZE STREQUAL "address")
+  target_compile_options(tutti_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined
+    -fno-omit-frame-pointer)
+  target_link_options(tutti_flags INTERFACE -fsanitize=address,undefined)
+elseif(TUTTI_SANITIZE STREQUAL "thread")
+  target_compile_options(tutti_flags INTERFACE -fsanitize=thread -fno-omit-frame-pointer)
+  target_link_options(tutti_flags INTERFACE -fsanitize=thread)
+elseif(TUTTI_SANITIZE)
+  message(FATAL_ERROR "TUTTI_SANITIZE is '${TUTTI_SANITIZE}'; it may be address, thread or empty")
+endif()
+if(TUTTI_COVERAGE)
+  target_compile_options(tutti_flags INTERFACE --coverage -O0)
+  target_link_options(tutti_flags INTERFACE --coverage)
+endif()
+
+function(tutti_module name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)
+  add_library(${name} STATIC ${sources})
+  target_link_libraries(${name} PUBLIC tutti_flags ${ARG_DEPENDS})
+endfunction()

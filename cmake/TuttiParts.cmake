@@ -1,0 +1,22 @@
+# What the build found. Required packages stop the configuration; optional parts are reported at its end.
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+
+find_program(TUTTI_NVCC nvcc HINTS /usr/local/cuda/bin ENV CUDA_HOME PATH_SUFFIXES bin)
+pkg_check_modules(VERBS QUIET libibverbs)
+pkg_check_modules(UCX QUIET ucx)
+
+function(tutti_report_parts)
+  foreach(part "CUDA toolkit;TUTTI_NVCC" "InfiniBand verbs;VERBS_FOUND" "UCX;UCX_FOUND")
+    list(GET part 0 label)
+    list(GET part 1 variable)
+    if(${variable})
+      message(STATUS "Tutti: ${label}: found (no code of this release uses it yet)")
+    else()
+      message(STATUS "Tutti: ${label}: not found (no code of this release uses it yet)")
+    endif()
+  endforeach()
+endfunction()

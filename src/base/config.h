@@ -1,0 +1,98 @@
+// Config: every TUTTI_ environment variable, in one table.
+//
+// The table (config.cc) is the only place that names variables; docs/env.md and `tutti env` are printed from it. A
+// Config is parsed once per communicator and passed down; nothing else in the library reads the environment, except the
+// launcher's variables (bootstrap/launcher.h). An unknown TUTTI_ name or a bad value is an error with a suggestion.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/types.h"
+
+namespace tutti {
+
+// A comma list, optionally inverted by a leading '^'. Empty and not inverted: no restriction.
+struct NameList {
+  bool exclude = false;
+  std::vector<std::string> names;
+  bool empty() const { return names.empty(); }
+  bool allows(std::string_view name) const;
+  bool operator==(const NameList&) const = default;
+};
+
+// TUTTI_ALGO: `[list;]collective:list;...`. The list for a collective, falling back to the general one.
+struct AlgorithmFilter {
+  NameList general;
+  std::vector<std::pair<Collective, NameList>> per_collective;
+  const NameList& for_collective(Collective collective) const;
+};
+
+// TUTTI_SOCKET_IFNAME: `[^][=]name,...`: prefixes, or whole names after '='; '^' excludes.
+struct InterfaceFilter {
+  bool exclude = false, exact = false;
+  std::vector<std::string> names;
+  bool allows(std::string_view name) const;
+};
+
+enum class AddressFamily : uint8_t { any, ipv4, ipv6 };
+enum class LogLevel : uint8_t { none, version, warn, info, trace };
+
+struct PortRange {
+  uint16_t first = 0, last = 0;  // inclusive; 0-0: any port
+};
+
+struct Config {
+  AlgorithmFilter algo;
+  NameList transport;                 // allowed transports, in order of preference
+  std::optional<uint32_t> lanes;      // TUTTI_LANES
+  std::optional<uint64_t> tile_bytes; // TUTTI_TILE
+  NameList proto;                     // TUTTI_PROTO
+  InterfaceFilter socket_ifname;
+  AddressFamily socket_family = AddressFamily::any;
+  PortRange port_range;
+  uint32_t sockets_per_link = 1;
+  Nanoseconds timeout = 300 * kSecond;
+  LogLevel debug = LogLevel::warn;
+  NameList debug_subsys;
+  std::string debug_file;             // with %h and %p; empty: stderr
+  std::string secret_file;
+
+  // Whether the variable was set in the environment (even to its default).
+  bool is_set(std::string_view variable) const;
+  std::vector<std::string> set_variables;
+  // The same on all ranks or init refuses: a hash of the fields that change what is sent.
+  uint64_t agreement_hash() const;
+};
+
+// One row of the table.
+struct ConfigVariable {
+  std::string_view name;      // "TUTTI_ALGO"
+  std::string_view type;      // how the value is written
+  std::string_view default_value;
+  std::string_view help;      // one or two sentences
+  Status (*parse)(Config&, std::string_view value);
+  std::string (*show)(const Config&);  // the value in force, in the variable's own syntax
+};
+std::span<const ConfigVariable> config_variables();
+
+using EnvironmentReader = std::function<const char*(const char* name)>;
+
+// Parses the process environment (or `environ_entries`, "NAME=value" each, for tests). Reports the first error.
+Result<Config> config_from_environment();
+Result<Config> config_from_entries(std::span<const std::string> environ_entries);
+
+// "1M", "64K", "512", "2G" (powers of 1024) as bytes.
+Result<uint64_t> parse_bytes(std::string_view text);
+
+// The candidate nearest to `word` by edit distance, or empty when none is near.
+std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates);
+
+}  // namespace tutti

@@ -1,0 +1,101 @@
+// The stepper: decodes moves one iteration at a time and hands them to a Machine.
+//
+// The same stepper drives the host engine (bytes), the verifier (fingerprints), the cost model (times) and the dump
+// (strings); each is a Machine. It never blocks: a machine that cannot perform a step now says so and is asked again.
+#pragma once
+
+#include <concepts>
+
+#include "plan/plan.h"
+
+namespace tutti {
+
+// One iteration of a move, decoded. load and store are chunk ids of the first of `span` chunks.
+struct Step {
+  PeerSlot recv_first, send_first;
+  uint16_t recv_count = 0, send_count = 0;
+  uint16_t local_pos = 0, span = 1;
+  Buffer load_from = Buffer::none, store_to = Buffer::none;
+  ChunkId load, store;
+  bool complete = false;
+
+  // The chunk (and the buffer whose grid it lies in; none: the wide one) that gives the message its size.
+  bool sized_by_load() const { return load_from != Buffer::none || store_to == Buffer::none; }
+};
+
+// Where a lane stands. Value-initialised: at the start.
+struct Cursor {
+  uint32_t move = 0;
+  uint32_t iteration = 0;
+  bool operator==(const Cursor&) const = default;
+};
+
+inline bool at_end(const Lane& lane, const Cursor& cursor) { return cursor.move >= lane.moves.size(); }
+
+// The k-th peer slot from `first` on, mod the number of peers.
+inline PeerSlot slot_after(const Lane& lane, PeerSlot first, uint32_t k) {
+  return PeerSlot{static_cast<uint16_t>((first + k) % lane.peers.size())};
+}
+
+inline uint32_t walk(const ChunkWalk& w, uint32_t iteration, uint32_t chunks) {
+  const int64_t m = chunks;
+  const int64_t c = (w.first + static_cast<int64_t>(iteration) * w.step) % m;
+  return static_cast<uint32_t>(c < 0 ? c + m : c);
+}
+
+// Requires !at_end. O(1).
+inline Step decode(const Plan& plan, const Lane& lane, const Cursor& cursor) {
+  const Move& m = lane.moves[cursor.move];
+  const int64_t npeers = lane.peers.empty() ? 1 : static_cast<int64_t>(lane.peers.size());
+  const int64_t shift = static_cast<int64_t>(cursor.iteration) * m.peer_step;
+  const auto slot = [&](uint16_t first) {
+    const int64_t s = (first + shift) % npeers;
+    return PeerSlot{static_cast<uint16_t>(s < 0 ? s + npeers : s)};
+  };
+  Step step;
+  step.recv_first = slot(m.recv_first);
+  step.send_first = slot(m.send_first);
+  step.recv_count = m.recv_count;
+  step.send_count = m.send_count;
+  step.local_pos = m.local_pos;
+  step.span = m.span;
+  step.load_from = m.load_from;
+  step.store_to = m.store_to;
+  // Scratch chunks are walked mod their own number.
+  const auto modulus = [&](Buffer b) { return b == Buffer::scratch ? plan.scratch_chunks : plan.chunks; };
+  step.load = ChunkId{walk(m.load, cursor.iteration, modulus(m.load_from))};
+  step.store = ChunkId{walk(m.store, cursor.iteration, modulus(m.store_to))};
+  step.complete = m.complete != 0;
+  return step;
+}
+
+inline void advance(const Lane& lane, Cursor& cursor) {
+  if (++cursor.iteration >= lane.moves[cursor.move].repeat) {
+    ++cursor.move;
+    cursor.iteration = 0;
+  }
+}
+
+// try_step either performs the whole step and returns true, or returns false having changed nothing that another try
+// would repeat.
+template <class M>
+concept Machine = requires(M m, LaneId lane_id, const Lane& lane, const Step& step) {
+  { m.try_step(lane_id, lane, step) } -> std::same_as<bool>;
+};
+
+enum class Progress : uint8_t { blocked, moved, finished };
+
+// Performs steps of one lane until it blocks or ends. `moved` means that at least one step was done and it then blocked.
+template <Machine M>
+Progress run_lane(const Plan& plan, LaneId lane_id, Cursor& cursor, M& machine) {
+  const Lane& lane = plan.lanes[lane_id];
+  bool moved = false;
+  while (!at_end(lane, cursor)) {
+    if (!machine.try_step(lane_id, lane, decode(plan, lane, cursor))) return moved ? Progress::moved : Progress::blocked;
+    advance(lane, cursor);
+    moved = true;
+  }
+  return Progress::finished;
+}
+
+}  // namespace tutti

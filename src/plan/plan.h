@@ -37,7 +37,7 @@ struct ChunkWalk {
 //   if (complete) result = finish(result)       -- the division of tuttiAvg; nothing for other operations
 //   if (store_to)  store_to[store(i) .. +span) = result
 //   send result to each of the send_count peers from slot send_first + i * peer_step on
-// Slots are taken mod Lane::peers.size(). A message carries `span` chunks. Its size is that of chunks load(i).. when
+// Slots are taken mod Lane::peers.size(); the chunks of a span wrap mod Plan::chunks. A message carries `span` chunks. Its size is that of chunks load(i).. when
 // load_from is a buffer or store_to is none, else that of chunks store(i)...
 // A move with no operand (recv_count 0, load_from none) is illegal.
 struct Move {

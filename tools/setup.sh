@@ -1,0 +1,58 @@
+# What tools/demo and tools/test share: the packages they need, and how a preset is built. Sourced, not run.
+# Expects `set -euo pipefail`.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+# To build the library and the tools; nothing more is needed to use them.
+build_packages=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libssl-dev libcli11-dev nlohmann-json3-dev)
+# To build and run every test: two MPI implementations serve as launchers, iproute2 joins network namespaces.
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 iproute2 util-linux procps binutils
+  openmpi-bin mpich)
+
+say() { printf '== %s\n' "$*"; }
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+is_installed() { [[ $(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
+
+# install_packages NAME...: installs those that are missing, and only those. Nothing happens, and no privilege is
+# needed, when none is.
+install_packages() {
+  command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
+    die "this is not a Debian system. Install the counterparts of these packages, then follow 'By hand' in README.md: $*"
+  local missing=() package
+  for package in "$@"; do
+    is_installed "$package" || missing+=("$package")
+  done
+  ((${#missing[@]})) || return 0
+
+  local as_root=()
+  if ((EUID != 0)); then
+    command -v sudo >/dev/null ||
+      die "these packages are missing and there is no sudo. As root: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  local apt_get=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y)
+  say "installing ${missing[*]}"
+  # A list that was never fetched, or is too old to hold what is asked for, shows as a failed dry run.
+  if ! apt-get install --simulate "${missing[@]}" >/dev/null 2>&1; then
+    "${apt_get[@]}" update || die "apt-get update failed: is there a network, and does /etc/apt/sources.list name a mirror?"
+  fi
+  if ! "${apt_get[@]}" install --no-install-recommends "${missing[@]}"; then
+    # The list may name versions that the mirror has replaced since.
+    "${apt_get[@]}" update || die "apt-get update failed: is there a network?"
+    "${apt_get[@]}" install --no-install-recommends "${missing[@]}" ||
+      die "apt-get could not install ${missing[*]}; its message is above"
+  fi
+}
+
+# build_preset PRESET [cmake options]: configures and builds build/PRESET. What was built before is reused.
+build_preset() {
+  local preset=$1
+  shift
+  say "building build/$preset"
+  (cd "$root" && cmake --preset "$preset" -Wno-dev --log-level=WARNING "$@" && cmake --build --preset "$preset" -j "$(nproc)") ||
+    die "the $preset build failed; the first error is above"
+}

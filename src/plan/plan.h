@@ -21,7 +21,8 @@
 namespace tutti {
 
 // The memory a move touches. `in` is the caller's send buffer, `out` its receive buffer (they may be the same memory
-// where the collective allows in-place calls), `scratch` Plan::scratch_chunks tiles owned by the engine.
+// where the collective allows in-place calls), `scratch` Plan::scratch_chunks tiles owned by the engine; scratch chunk s
+// has the size of wide chunk s mod Plan::chunks, so partial results of chunk c belong in scratch chunk c, c + chunks, ...
 enum class Buffer : uint8_t { none, in, out, scratch };
 
 // chunk(i) = (first + i * step) mod Plan::chunks, for iteration i of a move. first < chunks; step may be negative.

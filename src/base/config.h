@@ -2,7 +2,9 @@
 //
 // The table (config.cc) is the only place that names variables; docs/env.md and `tutti env` are printed from it. A
 // Config is parsed once per communicator and passed down; nothing else in the library reads the environment, except the
-// launcher's variables (bootstrap/launcher.h). An unknown TUTTI_ name or a bad value is an error with a suggestion.
+// launcher's variables (bootstrap/launcher.h). An unknown TUTTI_ name or a bad value is an error (tuttiInvalidUsage)
+// with a suggestion; an empty value counts as not set. Variables that only a tool reads or sets are rows too, since
+// every TUTTI_ name must be known: a new variable is one field below and one row in config.cc.
 #pragma once
 
 #include <cstdint>
@@ -51,10 +53,10 @@ struct PortRange {
 
 struct Config {
   AlgorithmFilter algo;
-  NameList transport;                 // allowed transports, in order of preference
-  std::optional<uint32_t> lanes;      // TUTTI_LANES
-  std::optional<uint64_t> tile_bytes; // TUTTI_TILE
-  NameList proto;                     // TUTTI_PROTO
+  NameList transport;                  // allowed transports, in order of preference
+  std::optional<uint32_t> lanes;       // TUTTI_LANES
+  std::optional<uint64_t> tile_bytes;  // TUTTI_TILE
+  NameList proto;                      // TUTTI_PROTO
   InterfaceFilter socket_ifname;
   AddressFamily socket_family = AddressFamily::any;
   PortRange port_range;
@@ -62,8 +64,9 @@ struct Config {
   Nanoseconds timeout = 300 * kSecond;
   LogLevel debug = LogLevel::warn;
   NameList debug_subsys;
-  std::string debug_file;             // with %h and %p; empty: stderr
+  std::string debug_file;  // with %h and %p; empty: stderr
   std::string secret_file;
+  std::string job_id;  // TUTTI_JOB_ID: set by `tutti run`, part of a launcher's derived rendezvous key
 
   // Whether the variable was set in the environment (even to its default).
   bool is_set(std::string_view variable) const;
@@ -74,12 +77,12 @@ struct Config {
 
 // One row of the table.
 struct ConfigVariable {
-  std::string_view name;      // "TUTTI_ALGO"
-  std::string_view type;      // how the value is written
-  std::string_view default_value;
-  std::string_view help;      // one or two sentences
-  Status (*parse)(Config&, std::string_view value);
-  std::string (*show)(const Config&);  // the value in force, in the variable's own syntax
+  std::string_view name;                             // "TUTTI_ALGO"
+  std::string_view type;                             // how the value is written
+  std::string_view default_value;                    // empty: not set, the help says what happens then
+  std::string_view help;                             // one or two sentences
+  Status (*parse)(Config&, std::string_view value);  // the error does not repeat the name
+  std::string (*show)(const Config&);                // the value in force, in the variable's own syntax
 };
 std::span<const ConfigVariable> config_variables();
 
@@ -92,7 +95,8 @@ Result<Config> config_from_entries(std::span<const std::string> environ_entries)
 // "1M", "64K", "512", "2G" (powers of 1024) as bytes.
 Result<uint64_t> parse_bytes(std::string_view text);
 
-// The candidate nearest to `word` by edit distance, or empty when none is near.
+// The candidate nearest to `word` by edit distance (case and a missing or added ending forgiven), or empty when none is
+// near enough to be what was meant. O(candidates x length^2).
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace tutti

@@ -14,78 +14,97 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "base/status.h"
 #include "engine/layout.h"
+#include "engine/link_source.h"
 #include "plan/machine.h"
 #include "plan/plan.h"
 #include "reduce/fold.h"
-#include "transports/transport.h"
 
 namespace tutti {
 
-// What is bound to a plan at launch.
+// What is bound to a plan at launch. The memory behind the layouts' block tables must outlive the operation.
 struct Binding {
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   Layout in_layout, out_layout;
   FoldSpec fold;
-  uint64_t tile_bytes = 0;  // of one message; chunks of a span share it
+  uint64_t tile_bytes = 0;  // of one message; the chunks of a span share it
   Stamp stamp;
 };
 
-// Gives the opened ends of FIFOs; owned by the communicator's wiring.
-class LinkSource {
+// Memory that put links may still be reading.
+class SourceGuard {
  public:
-  virtual ~LinkSource() = default;
-  virtual Result<SendLink*> send_link(const Peer& peer) = 0;
-  virtual Result<RecvLink*> recv_link(const Peer& peer) = 0;
+  void add(SendEnd* end, uint64_t message, const std::byte* begin, size_t bytes);
+  // Call before writing to [begin, begin + bytes): detaches the links that still read it.
+  void protect(const std::byte* begin, size_t bytes);
+  // Nothing is being read any more.
+  bool clear();
+  // Who still reads.
+  template <class Visit>
+  void for_each_end(Visit visit) const {
+    for (const Reading& r : readings_) visit(r.end);
+  }
+
+ private:
+  struct Reading {
+    SendEnd* end;
+    uint64_t message;  // number of the message on its link
+    const std::byte* begin;
+    const std::byte* limit;
+  };
+  std::vector<Reading> readings_;
 };
 
 class Execution {
  public:
-  // Opens the links that the plan uses. The plan is copied.
-  static Result<std::unique_ptr<Execution>> create(Plan plan, Collective collective, LinkSource& links);
+  // Opens the links that the plan uses; `links` must outlive the execution.
+  static Result<std::unique_ptr<Execution>> create(Plan plan, Collective collective, Rank nranks, LinkSource& links);
   ~Execution();
 
-  // Requires that the last operation is finished or abandoned for good (links keep half-sent messages otherwise).
+  // Binds an operation. The previous one must be finished.
   void start(const Binding& binding);
-  // finished: the output is complete and no source is being read any more.
+  // finished: the output is complete and no memory of the caller is being read any more. An error ends the execution.
   Result<Progress> poll();
 
-  // A message arrived that belongs to another operation; poll() then failed.
+  // A message that belongs to another operation arrived; poll() failed because of it.
   struct Mismatch {
     Rank peer;
     Stamp theirs;
     size_t bytes = 0, expected_bytes = 0;
   };
-  const Mismatch* mismatch() const { return mismatch_ ? &*mismatch_ : nullptr; }
+  const std::optional<Mismatch>& mismatch() const { return mismatch_; }
 
-  // The ranks that the blocked lanes wait for, and how: for messages to people and for noticing departed peers.
+  // Whom the blocked lanes wait for, and how: for messages to people and for noticing departed peers.
   struct Wait {
     Rank peer;
     bool receiving = false;  // false: the peer has not taken what was sent
+    bool operator==(const Wait&) const = default;
   };
   std::vector<Wait> waits() const;
 
-  const Plan& plan() const { return plan_; }
-
  private:
   struct LaneState;
-  friend struct ByteMachine;
-  Execution(Plan plan, Collective collective);
+  class ByteMachine;
+  Execution(Plan plan, Collective collective, Rank nranks);
   Status open_links(LinkSource& links);
 
-  Plan plan_;
-  Grid grid_;
+  const Plan plan_;
+  const Collective collective_;
+  const Grid grid_;
+  const Rank nranks_;
   uint32_t longest_span_ = 1;
   Binding binding_;
-  uint64_t tile_count_ = 1;  // elements of a chunk in one message
+  uint64_t tile_count_ = 1;    // elements of one chunk that travel in one message
   uint64_t tiles_ = 1;
+  uint64_t message_bytes_ = 0; // the largest message of this operation
   std::vector<LaneState> lanes_;
   std::vector<std::byte> scratch_;
+  SourceGuard guard_;
   std::optional<Mismatch> mismatch_;
 };
 

@@ -19,7 +19,7 @@ constexpr uint32_t kPollsPerClockLook = 64;  // the clock costs about as much as
 // what happens after it sends one.
 Result<Progress> block_once(Waitable& waitable, std::vector<pollfd>& descriptors) {
   descriptors.clear();
-  Result<Progress> progress = Progress::moved;
+  Result<Progress> progress = Progress::blocked;
   if (waitable.prepare_wait(descriptors)) {
     progress = waitable.poll();
     if (progress.ok() && *progress == Progress::blocked) {

@@ -1,0 +1,165 @@
+// All pairs: every rank talks to every other directly; one or two latencies whatever n is.
+//
+//        0 ◄──► 1
+//        ▲ ╲  ╱ ▲        slot k of rank r is rank r + 1 + k: all start with different receivers, so none is flooded
+//        │  ╳   │
+//        ▼ ╱  ╲ ▼
+//        3 ◄──► 2
+//
+// Folds take their operands in the order of ranks, so one-shot and two-shot give the same bits.
+// Chunk of copy c in block b: b * copies + c.
+#include "algorithms/rows.h"
+#include "plan/builder.h"
+
+namespace tutti {
+namespace {
+
+bool applies(const Shape& shape) { return fits(shape, 1) && shape.nranks <= UINT16_MAX; }
+
+// One lane of one copy, with all other ranks as its peers.
+class Pairs {
+ public:
+  Pairs(PlanBuilder& plan, const Shape& shape, Rank self, uint32_t copy)
+      : lane_(plan.lane()), n_(shape.nranks), copies_(shape.lanes), copy_(copy), self_(self) {
+    for (uint32_t k = 1; k < n_; ++k) lane_.peer(rank_after(self, k, n_), ChannelId{static_cast<uint16_t>(copy)});
+  }
+
+  void add(const MoveBuilder& m) { lane_.add(m); }
+  // The chunk in the block of rank self + distance.
+  int64_t block(int64_t distance) const { return (self_ + distance) * copies_ + copy_; }
+  PeerSlot slot_of(Rank rank) const {
+    return PeerSlot{static_cast<uint16_t>(rank_after(rank, -static_cast<int64_t>(self_) - 1, n_))};
+  }
+
+  // One message to each, of the receiver's block of `in`.
+  MoveBuilder send_blocks() const {
+    return move().load(Buffer::in, block(1), copies_).send(PeerSlot{0}).repeat(n_ - 1, 1);
+  }
+  // One message from each, into the sender's block of `out`.
+  MoveBuilder recv_blocks() const {
+    return move().recv(PeerSlot{0}).store(Buffer::out, block(1), copies_).repeat(n_ - 1, 1);
+  }
+  // Folds a message of each and the own input, in the order of ranks: slots go round from the rank after self, so they
+  // are read from rank 0's slot on and wrap just where the own operand stands.
+  MoveBuilder fold_all(int64_t own_chunk) const {
+    return move()
+        .recv(slot_of(Rank{self_ == 0 ? 1u : 0u}), n_ - 1)
+        .load(Buffer::in, own_chunk)
+        .local_pos(static_cast<uint32_t>(self_))
+        .complete();
+  }
+
+ private:
+  LaneBuilder lane_;
+  uint32_t n_;
+  int64_t copies_, copy_, self_;
+};
+
+// Lets `write(pairs, copy)` fill the lane of each copy.
+template <class Write>
+Plan each_copy(const Shape& shape, Rank self, uint32_t chunks_per_copy, Write write) {
+  if (shape.nranks == 1) return alone_plan(shape);
+  PlanBuilder plan(chunks_per_copy * shape.lanes);
+  for (uint32_t copy = 0; copy < shape.lanes; ++copy) {
+    Pairs pairs(plan, shape, self, copy);
+    write(pairs, copy);
+  }
+  return std::move(plan).build();
+}
+
+// Direct reduce-scatter, then direct all-gather.
+Plan all_reduce_two_shot(const Shape& shape, Rank self) {
+  return each_copy(shape, self, shape.nranks, [&](Pairs& p, uint32_t) {
+    p.add(p.send_blocks());
+    p.add(p.fold_all(p.block(0)).store(Buffer::out, p.block(0)).send(PeerSlot{0}, shape.nranks - 1));
+    p.add(p.recv_blocks());
+  });
+}
+
+// Everyone sends everything to everyone: n times the bytes, half the latencies.
+Plan all_reduce_one_shot(const Shape& shape, Rank self) {
+  return each_copy(shape, self, 1, [&](Pairs& p, uint32_t copy) {
+    p.add(move().load(Buffer::in, copy).send(PeerSlot{0}, shape.nranks - 1));
+    p.add(p.fold_all(copy).store(Buffer::out, copy));
+  });
+}
+
+Plan reduce_scatter(const Shape& shape, Rank self) {
+  return each_copy(shape, self, shape.nranks, [&](Pairs& p, uint32_t copy) {
+    p.add(p.send_blocks());
+    p.add(p.fold_all(p.block(0)).store(Buffer::out, copy));
+  });
+}
+
+Plan all_gather(const Shape& shape, Rank self) {
+  return each_copy(shape, self, shape.nranks, [&](Pairs& p, uint32_t copy) {
+    p.add(move().load(Buffer::in, copy).store(Buffer::out, p.block(0)).send(PeerSlot{0}, shape.nranks - 1));
+    p.add(p.recv_blocks());
+  });
+}
+
+Plan all_to_all(const Shape& shape, Rank self) {
+  return each_copy(shape, self, shape.nranks, [&](Pairs& p, uint32_t) {
+    p.add(p.send_blocks());
+    p.add(move().load(Buffer::in, p.block(0)).store(Buffer::out, p.block(0)));
+    p.add(p.recv_blocks());
+  });
+}
+
+Plan gather(const Shape& shape, Rank self) {
+  return each_copy(shape, self, shape.nranks, [&](Pairs& p, uint32_t copy) {
+    if (self != shape.root) {
+      p.add(move().load(Buffer::in, copy).send(p.slot_of(shape.root)));
+      return;
+    }
+    p.add(move().load(Buffer::in, copy).store(Buffer::out, p.block(0)));
+    p.add(p.recv_blocks());
+  });
+}
+
+Plan scatter(const Shape& shape, Rank self) {
+  return each_copy(shape, self, shape.nranks, [&](Pairs& p, uint32_t copy) {
+    if (self != shape.root) {
+      p.add(move().recv(p.slot_of(shape.root)).store(Buffer::out, copy));
+      return;
+    }
+    p.add(p.send_blocks());
+    p.add(move().load(Buffer::in, p.block(0)).store(Buffer::out, copy));
+  });
+}
+
+Plan broadcast(const Shape& shape, Rank self) {
+  return each_copy(shape, self, 1, [&](Pairs& p, uint32_t copy) {
+    if (self == shape.root)
+      p.add(move().load(Buffer::in, copy).store(Buffer::out, copy).send(PeerSlot{0}, shape.nranks - 1));
+    else
+      p.add(move().recv(p.slot_of(shape.root)).store(Buffer::out, copy));
+  });
+}
+
+Plan reduce(const Shape& shape, Rank self) {
+  return each_copy(shape, self, 1, [&](Pairs& p, uint32_t copy) {
+    if (self == shape.root)
+      p.add(p.fold_all(copy).store(Buffer::out, copy));
+    else
+      p.add(move().load(Buffer::in, copy).send(p.slot_of(shape.root)));
+  });
+}
+
+constexpr Algorithm kRows[] = {
+    {"all_pairs", Collective::all_reduce, applies, all_reduce_two_shot},
+    {"all_pairs_one_shot", Collective::all_reduce, applies, all_reduce_one_shot},
+    {"all_pairs", Collective::reduce_scatter, applies, reduce_scatter},
+    {"all_pairs", Collective::all_gather, applies, all_gather},
+    {"all_pairs", Collective::all_to_all, applies, all_to_all},
+    {"all_pairs", Collective::gather, applies, gather},
+    {"all_pairs", Collective::scatter, applies, scatter},
+    {"all_pairs", Collective::broadcast, applies, broadcast},
+    {"all_pairs", Collective::reduce, applies, reduce},
+};
+
+}  // namespace
+
+std::span<const Algorithm> all_pairs_rows() { return kRows; }
+
+}  // namespace tutti

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 from pathlib import Path
-from pathlib import Path
 
 import ranks
 

@@ -36,15 +36,13 @@ install_packages() {
   fi
   local apt_get=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y)
   say "installing ${missing[*]}"
-  # A list that was never fetched, or is too old to hold what is asked for, shows as a failed dry run.
-  if ! apt-get install --simulate "${missing[@]}" >/dev/null 2>&1; then
-    "${apt_get[@]}" update || die "apt-get update failed: is there a network, and does /etc/apt/sources.list name a mirror?"
-  fi
-  if ! "${apt_get[@]}" install --no-install-recommends "${missing[@]}"; then
-    # The list may name versions that the mirror has replaced since.
-    "${apt_get[@]}" update || die "apt-get update failed: is there a network?"
-    "${apt_get[@]}" install --no-install-recommends "${missing[@]}" ||
-      die "apt-get could not install ${missing[*]}; its message is above"
+  # The list of packages may never have been fetched, which a dry run shows, or name versions that the mirror has
+  # replaced since. A failed update is no failure yet: it may be about somebody else's repository.
+  local options=(--no-install-recommends install "${missing[@]}")
+  if ! apt-get --simulate "${options[@]}" >/dev/null 2>&1 || ! "${apt_get[@]}" "${options[@]}"; then
+    "${apt_get[@]}" update || say "apt-get update failed for some source"
+    "${apt_get[@]}" "${options[@]}" ||
+      die "could not install ${missing[*]}; apt-get's message is above. Is there a network, and a mirror in /etc/apt?"
   fi
 }
 

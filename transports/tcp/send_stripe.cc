@@ -1,0 +1,212 @@
+#include "transports/tcp/send_stripe.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/clock.h"
+#include "base/network_interface.h"
+
+namespace tutti::tcp {
+namespace {
+
+// One sendmsg takes no more than this, so that a rank that sends much still gets to receive: neighbours in a ring would
+// otherwise feed each other in turns.
+constexpr size_t kMaxWriteBytes = 1024 * 1024;
+constexpr size_t kMaxGather = 64;
+constexpr Nanoseconds kFirstPause = 5 * kMillisecond, kLongestPause = 250 * kMillisecond;
+// A copy larger than this is freed once it is sent.
+constexpr size_t kKeptCopyBytes = 4096;
+
+// The host may come back or the route heal; anything else will not get better by waiting.
+bool may_pass(int error_number) {
+  return error_number == ECONNREFUSED || error_number == ETIMEDOUT || error_number == EHOSTUNREACH ||
+         error_number == ENETUNREACH || error_number == ECONNRESET || error_number == EADDRNOTAVAIL ||
+         error_number == EAGAIN;
+}
+
+// A port of a dead listener may be picked as the local port of the very attempt to reach it, and TCP then connects the
+// socket with itself.
+bool connected_to_itself(int fd, const sockaddr_storage& remote) {
+  sockaddr_storage local{};
+  socklen_t length = sizeof local;
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) != 0) return false;
+  return endpoint_text(local) == endpoint_text(remote);
+}
+
+}  // namespace
+
+Status SendStripe::give_up(Status status) {
+  fd_.reset();
+  status_ = std::move(status);
+  return status_;
+}
+
+// The entries of `unsent` point into the part itself, which therefore never moves: parts_ is a ring in place.
+void SendStripe::push(const FrameHeader& header, std::span<const ConstPiece> pieces, size_t offset, size_t bytes,
+                      uint64_t message) {
+  Part& added = part(count_++);
+  added.header = header;
+  added.message = message;
+  added.borrowed = bytes > 0;
+  added.first = 0;
+  added.unsent.clear();
+  added.unsent.push_back({&added.header, sizeof added.header});
+  for (const ConstPiece& piece : pieces) {
+    if (bytes == 0) break;
+    if (offset >= piece.bytes) {
+      offset -= piece.bytes;
+      continue;
+    }
+    const size_t take = std::min(bytes, piece.bytes - offset);
+    added.unsent.push_back({const_cast<std::byte*>(piece.data) + offset, take});
+    offset = 0;
+    bytes -= take;
+  }
+}
+
+Status SendStripe::advance() {
+  if (!status_.ok()) return status_;
+  if (!connected_) TUTTI_TRY(connect());
+  return connected_ && !idle() ? write() : Status::success();
+}
+
+Status SendStripe::connect() {
+  if (!fd_) {
+    const Nanoseconds now = steady_now();
+    if (now < retry_at_) return Status::success();
+    if (first_try_ == 0) first_try_ = now;
+    auto made = make_connection_socket(peer_.address.ss_family, peer_.same_host, settings_);
+    if (!made.ok()) return give_up(made.status().within(name()));
+    fd_ = std::move(*made);
+    const auto* const to = reinterpret_cast<const sockaddr*>(&peer_.address);
+    if (::connect(fd_.get(), to, bytes_of(peer_.address)) != 0 && errno != EINPROGRESS && errno != EINTR) {
+      return connect_failed("connect", errno);
+    }
+  }
+  sockaddr_storage remote{};
+  socklen_t length = sizeof remote;
+  if (::getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&remote), &length) == 0) {
+    if (connected_to_itself(fd_.get(), remote)) return connect_failed("connect", ECONNREFUSED);
+    connected_ = true;
+    return Status::success();
+  }
+  int error = 0;
+  length = sizeof error;
+  ::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) return connect_failed("connect", error);
+  if (steady_now() - first_try_ < settings_.timeout) return Status::success();
+  return connect_failed("connect", ETIMEDOUT);
+}
+
+Status SendStripe::connect_failed(std::string_view call, int error_number) {
+  fd_.reset();
+  const Nanoseconds now = steady_now();
+  const Nanoseconds waited = now - first_try_;
+  // The listener was there before its address was handed out. A refusal that lasts means that the process is gone.
+  const Nanoseconds patience = error_number == ECONNREFUSED
+                                   ? std::min(settings_.options.refusal_patience, settings_.timeout)
+                                   : settings_.timeout;
+  if (may_pass(error_number) && waited < patience) {
+    pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
+    retry_at_ = now + pause_;
+    return Status::success();
+  }
+  const std::string what = fmt::format("{}, tried for {:.1f} s", name(), static_cast<double>(waited) / kSecond);
+  if (error_number == ECONNREFUSED) {
+    return give_up(fail(tuttiRemoteError,
+                        "{}: connect: Connection refused (ECONNREFUSED); the process has exited, or a "
+                        "firewall rejects the port (TUTTI_PORT_RANGE chooses ports)",
+                        what));
+  }
+  if (error_number == ETIMEDOUT) {
+    return give_up(
+        fail(tuttiRemoteError,
+             "{}: connect: no answer (ETIMEDOUT); a firewall swallows it, or that address "
+             "cannot be reached from here (TUTTI_SOCKET_IFNAME chooses the interface, TUTTI_PORT_RANGE ports)",
+             what));
+  }
+  return give_up(connection_error(what, call, error_number));
+}
+
+Status SendStripe::write() {
+  std::array<iovec, kMaxGather> gather;
+  size_t entries = 0, bytes = 0;
+  if (hello_sent_ < kHelloBytes) {
+    gather[entries++] = {const_cast<std::byte*>(hello_.data()) + hello_sent_, kHelloBytes - hello_sent_};
+  }
+  for (size_t i = 0; i < count_ && entries < kMaxGather && bytes < kMaxWriteBytes; ++i) {
+    const Part& from = part(i);
+    for (size_t k = from.first; k < from.unsent.size() && entries < kMaxGather && bytes < kMaxWriteBytes; ++k) {
+      gather[entries] = from.unsent[k];
+      gather[entries].iov_len = std::min(gather[entries].iov_len, kMaxWriteBytes - bytes);
+      bytes += gather[entries++].iov_len;
+    }
+  }
+  const msghdr message{.msg_iov = gather.data(), .msg_iovlen = entries};
+  const ssize_t sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent >= 0) {
+    consume(static_cast<size_t>(sent));
+    return Status::success();
+  }
+  if (errno == EAGAIN || errno == EINTR) return Status::success();
+  return give_up(connection_error(name(), "sendmsg", errno));
+}
+
+void SendStripe::consume(size_t bytes) {
+  const size_t hello = std::min(bytes, kHelloBytes - hello_sent_);
+  hello_sent_ += hello;
+  bytes -= hello;
+  while (count_ > 0) {
+    Part& front = part(0);
+    while (front.first < front.unsent.size()) {
+      iovec& entry = front.unsent[front.first];
+      const size_t taken = std::min(bytes, entry.iov_len);
+      entry.iov_base = static_cast<std::byte*>(entry.iov_base) + taken;
+      entry.iov_len -= taken;
+      bytes -= taken;
+      if (entry.iov_len > 0) return;
+      ++front.first;
+    }
+    if (front.copy.capacity() > kKeptCopyBytes) std::vector<std::byte>().swap(front.copy);
+    head_ = (head_ + 1) % kDepth;
+    --count_;
+  }
+}
+
+uint64_t SendStripe::first_borrowed(uint64_t none) const {
+  for (size_t i = 0; i < count_; ++i) {
+    if (part(i).borrowed) return part(i).message;
+  }
+  return none;
+}
+
+void SendStripe::detach(size_t up_to_bytes) {
+  for (size_t i = 0; i < count_; ++i) {
+    Part& each = part(i);
+    if (!each.borrowed) continue;
+    // Entry 0 is the header, which lies in the part.
+    const size_t first = std::max<size_t>(each.first, 1);
+    size_t bytes = 0;
+    for (size_t k = first; k < each.unsent.size(); ++k) bytes += each.unsent[k].iov_len;
+    if (bytes > up_to_bytes) continue;
+    each.copy.resize(bytes);
+    size_t at = 0;
+    for (size_t k = first; k < each.unsent.size(); ++k) {
+      std::memcpy(each.copy.data() + at, each.unsent[k].iov_base, each.unsent[k].iov_len);
+      at += each.unsent[k].iov_len;
+    }
+    each.unsent.resize(first);
+    if (bytes > 0) each.unsent.push_back({each.copy.data(), bytes});
+    each.borrowed = false;
+  }
+}
+
+void SendStripe::check_broken() {
+  if (!connected_ || !fd_) return;
+  int error = 0;
+  socklen_t length = sizeof error;
+  ::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) (void)give_up(connection_error(name(), "the connection broke", error));
+}
+
+}  // namespace tutti::tcp

@@ -1,0 +1,137 @@
+#include "transports/tcp/wire.h"
+
+#include <netinet/in.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace tutti::tcp {
+namespace {
+
+// Structs travel as they lie in memory; every machine that Tutti runs on is little-endian.
+static_assert(std::endian::native == std::endian::little);
+
+constexpr uint32_t kAddressMagic = 0x41545554;  // "TUTA"
+constexpr uint32_t kHelloMagic = 0x48545554;    // "TUTH"
+
+struct AddressWire {
+  uint32_t magic = kAddressMagic;
+  uint16_t version = kWireVersion;
+  uint16_t family = 4;             // 4 or 6
+  std::array<std::byte, 16> ip{};  // network order, the first 4 bytes for IPv4
+  uint64_t host = 0;
+  Cookie cookie{};
+  uint16_t port = 0;  // network order
+  std::array<std::byte, 6> zero{};
+};
+static_assert(sizeof(AddressWire) == 56);
+
+struct HelloWire {
+  uint32_t magic = kHelloMagic;
+  uint32_t source = 0, destination = 0;
+  uint16_t version = kWireVersion, channel = 0;
+  uint16_t stripe = 0, stripes = 0;
+};
+static_assert(sizeof(HelloWire) + kMacBytes == kHelloBytes);
+
+std::array<std::byte, kMacBytes> proof_of(const HelloWire& wire, std::span<const std::byte> key, const Cookie& cookie) {
+  std::array<std::byte, sizeof(HelloWire) + kCookieBytes> message;
+  std::memcpy(message.data(), &wire, sizeof wire);
+  std::memcpy(message.data() + sizeof wire, cookie.data(), cookie.size());
+  return mac_of(key, message);
+}
+
+}  // namespace
+
+std::array<std::byte, kMacBytes> mac_of(std::span<const std::byte> key, std::span<const std::byte> message) {
+  std::array<std::byte, kMacBytes> mac{};
+  unsigned int bytes = kMacBytes;
+  ::HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(message.data()),
+         message.size(), reinterpret_cast<unsigned char*>(mac.data()), &bytes);
+  return mac;
+}
+
+std::vector<std::byte> encode_address(const Address& address) {
+  AddressWire wire;
+  wire.host = address.host;
+  wire.cookie = address.cookie;
+  if (address.socket.ss_family == AF_INET6) {
+    const auto& in6 = reinterpret_cast<const sockaddr_in6&>(address.socket);
+    wire.family = 6;
+    wire.port = in6.sin6_port;
+    std::memcpy(wire.ip.data(), &in6.sin6_addr, sizeof in6.sin6_addr);
+  } else {
+    const auto& in4 = reinterpret_cast<const sockaddr_in&>(address.socket);
+    wire.port = in4.sin_port;
+    std::memcpy(wire.ip.data(), &in4.sin_addr, sizeof in4.sin_addr);
+  }
+  std::vector<std::byte> bytes(sizeof wire);
+  std::memcpy(bytes.data(), &wire, sizeof wire);
+  return bytes;
+}
+
+Result<Address> decode_address(std::span<const std::byte> bytes) {
+  AddressWire wire;
+  if (bytes.size() < 6) return invalid_usage("a tcp address of {} bytes is too short to be one", bytes.size());
+  std::memcpy(static_cast<void*>(&wire), bytes.data(), std::min(bytes.size(), sizeof wire));
+  if (wire.magic != kAddressMagic) return invalid_usage("{} bytes that are no tcp address", bytes.size());
+  if (wire.version != kWireVersion) {
+    return invalid_usage(
+        "its tcp transport speaks version {} of the wire format, this rank's version {}; all ranks need "
+        "the same release of Tutti",
+        wire.version, kWireVersion);
+  }
+  if (bytes.size() != sizeof wire || (wire.family != 4 && wire.family != 6)) {
+    return invalid_usage("a tcp address of {} bytes and family {} is damaged", bytes.size(), wire.family);
+  }
+  Address address{.host = wire.host, .cookie = wire.cookie};
+  if (wire.family == 6) {
+    auto& in6 = reinterpret_cast<sockaddr_in6&>(address.socket);
+    in6.sin6_family = AF_INET6;
+    in6.sin6_port = wire.port;
+    std::memcpy(&in6.sin6_addr, wire.ip.data(), sizeof in6.sin6_addr);
+  } else {
+    auto& in4 = reinterpret_cast<sockaddr_in&>(address.socket);
+    in4.sin_family = AF_INET;
+    in4.sin_port = wire.port;
+    std::memcpy(&in4.sin_addr, wire.ip.data(), sizeof in4.sin_addr);
+  }
+  return address;
+}
+
+HelloBytes encode_hello(const Hello& hello, std::span<const std::byte> key, const Cookie& cookie) {
+  const HelloWire wire{.source = hello.source,
+                       .destination = hello.destination,
+                       .channel = hello.channel,
+                       .stripe = hello.stripe,
+                       .stripes = hello.stripes};
+  HelloBytes bytes;
+  const auto proof = proof_of(wire, key, cookie);
+  std::memcpy(bytes.data(), &wire, sizeof wire);
+  std::memcpy(bytes.data() + sizeof wire, proof.data(), proof.size());
+  return bytes;
+}
+
+std::optional<Hello> decode_hello(const HelloBytes& bytes, std::span<const std::byte> key, const Cookie& cookie) {
+  HelloWire wire;
+  std::memcpy(&wire, bytes.data(), sizeof wire);
+  const auto proof = proof_of(wire, key, cookie);
+  const bool genuine = CRYPTO_memcmp(bytes.data() + sizeof wire, proof.data(), proof.size()) == 0;
+  if (!genuine || wire.magic != kHelloMagic || wire.version != kWireVersion) return std::nullopt;
+  if (wire.stripes == 0 || wire.stripes > kMaxStripes || wire.stripe >= wire.stripes) return std::nullopt;
+  return Hello{Rank{wire.source}, Rank{wire.destination}, ChannelId{wire.channel}, wire.stripe, wire.stripes};
+}
+
+PartRange part_range(size_t message_bytes, uint8_t part, uint8_t parts) {
+  constexpr size_t kLine = 64;
+  const size_t each = (message_bytes / parts + kLine) / kLine * kLine;
+  const size_t offset = std::min(message_bytes, each * part);
+  const size_t end = part + 1 == parts ? message_bytes : std::min(message_bytes, offset + each);
+  return {offset, end - offset};
+}
+
+}  // namespace tutti::tcp

@@ -1,0 +1,71 @@
+// The bytes of the tcp transport: addresses, hellos and frame headers. Little-endian. No I/O.
+//
+//   address  what the bootstrap carries: where a rank listens and its listener's cookie
+//   hello    the first bytes of a connection: who speaks to whom on which stripe, and the proof
+//   frame    header and payload: one message, or one stripe's part of it
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "base/strong_int.h"
+
+namespace tutti::tcp {
+
+constexpr uint16_t kWireVersion = 1;
+constexpr size_t kCookieBytes = 16;
+constexpr size_t kMacBytes = 32;
+constexpr uint16_t kMaxStripes = 64;
+
+using Cookie = std::array<std::byte, kCookieBytes>;
+
+// HMAC-SHA256.
+std::array<std::byte, kMacBytes> mac_of(std::span<const std::byte> key, std::span<const std::byte> message);
+
+struct Address {
+  sockaddr_storage socket{};  // IPv4 or IPv6, without a scope: that is the reader's business
+  uint64_t host = 0;          // equal for ranks of one host
+  Cookie cookie{};            // random, fresh for every listener: a recorded hello is of no use elsewhere
+};
+std::vector<std::byte> encode_address(const Address& address);
+// tuttiInvalidUsage when the bytes are of another version or are no address at all.
+Result<Address> decode_address(std::span<const std::byte> bytes);
+
+struct Hello {
+  Rank source, destination;
+  ChannelId channel;
+  uint16_t stripe = 0, stripes = 1;
+  bool operator==(const Hello&) const = default;
+};
+constexpr size_t kHelloBytes = 20 + kMacBytes;
+using HelloBytes = std::array<std::byte, kHelloBytes>;
+HelloBytes encode_hello(const Hello& hello, std::span<const std::byte> key, const Cookie& cookie);
+// Nothing unless the proof is right. Takes the same time wherever it goes wrong.
+std::optional<Hello> decode_hello(const HelloBytes& bytes, std::span<const std::byte> key, const Cookie& cookie);
+
+// Before every part of a message. Sent as it lies in memory.
+struct FrameHeader {
+  uint64_t message_bytes = 0;  // of the whole message
+  uint64_t tag = 0;
+  uint32_t sequence = 0;
+  uint16_t magic = kFrameMagic;
+  uint8_t part = 0, parts = 1;
+  static constexpr uint16_t kFrameMagic = 0x7454;
+  bool operator==(const FrameHeader&) const = default;
+};
+static_assert(sizeof(FrameHeader) == 24);
+
+// The bytes of a message that its part number `part` of `parts` carries. Parts are equal up to rounding to 64 bytes.
+struct PartRange {
+  size_t offset, bytes;
+};
+PartRange part_range(size_t message_bytes, uint8_t part, uint8_t parts);
+
+}  // namespace tutti::tcp

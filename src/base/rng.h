@@ -16,9 +16,10 @@ class Rng {
     return z ^ (z >> 31);
   }
   // Uniform enough in [0, bound); bound > 0.
-  uint64_t below(uint64_t bound) { return static_cast<uint64_t>((static_cast<unsigned __int128>(next()) * bound) >> 64); }
+  uint64_t below(uint64_t bound) { return static_cast<uint64_t>((static_cast<Wide>(next()) * bound) >> 64); }
 
  private:
+  __extension__ using Wide = unsigned __int128;
   uint64_t state_;
 };
 

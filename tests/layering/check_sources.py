@@ -128,7 +128,7 @@ def function_name(head: str):
 
 def resolve(root: Path, including: Path, target: str):
     """The project's file that an #include names, as the compiler looks for it; None for other libraries' headers."""
-    for base in (including.parent, root / "include", root / "src", root):
+    for base in (including.parent, root / "include", root / "src", root, root / "tools"):
         candidate = (base / target).resolve()
         if candidate.is_file() and candidate.is_relative_to(root):
             return candidate.relative_to(root).as_posix()

@@ -1,5 +1,5 @@
-# What `cmake --install` puts where: the library, its headers, the tools, and what find_package(Tutti) and pkg-config
-# need. Included last, when all targets exist. Everything is relative to the prefix, so that a tree can be moved.
+# What `cmake --install` puts where: the library, its headers, and what find_package(Tutti) and pkg-config need;
+# tools/ installs its programs. Included last, when all targets exist. Everything is relative to the prefix, so that a tree can be moved.
 include(CMakePackageConfigHelpers)
 
 if(NOT TARGET tutti)
@@ -26,15 +26,3 @@ cmake_path(SET tutti_pkgconfig_dir NORMALIZE ${CMAKE_INSTALL_PREFIX}/${CMAKE_INS
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${tutti_pkgconfig_dir} OUTPUT_VARIABLE tutti_to_prefix)
 configure_file(${CMAKE_CURRENT_LIST_DIR}/tutti.pc.in ${PROJECT_BINARY_DIR}/tutti.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-
-# Every program of tools/. An installed one finds the library beside itself.
-if(TUTTI_BUILD_TOOLS)
-  get_property(tutti_tools DIRECTORY ${PROJECT_SOURCE_DIR}/tools PROPERTY BUILDSYSTEM_TARGETS)
-  foreach(tool ${tutti_tools})
-    get_target_property(type ${tool} TYPE)
-    if(type STREQUAL "EXECUTABLE")
-      set_target_properties(${tool} PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
-      install(TARGETS ${tool} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-    endif()
-  endforeach()
-endif()

@@ -1,0 +1,178 @@
+// perf_main: from the command line to the exit status.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+
+#include "base/host.h"
+#include "perf/bench.h"
+#include "perf/sentinel.h"
+
+namespace tutti::perf {
+namespace {
+
+constexpr int kSignalStatus = 128;  // as shells count
+// After a failure or an interruption, ranks need a moment to notice and to say what they saw.
+constexpr Nanoseconds kGrace = 5 * kSecond;
+
+// Everything the threads of one process share.
+struct Process {
+  const PerfCollective& collective;
+  const Options& options;
+  World world;
+  Stop stop;
+  RunRecord record;
+  std::mutex mutex;  // guards the following
+  std::vector<std::string> errors;
+  uint64_t wrong = 0;
+};
+
+// Ranks fail together when one does; the first few sentences tell the story.
+void report_failure(Process& process, int rank, const Status& status) {
+  constexpr size_t kMostSentences = 4;
+  const std::lock_guard lock(process.mutex);
+  if (process.stop.signal.load() != 0) return;
+  const std::string who = rank < 0 ? std::string() : fmt::format(" rank {}", rank);
+  process.errors.push_back(fmt::format("{}:{} ({}, pid {}): {}", process.collective.program, who, host_name(),
+                                       ::getpid(), status.message()));
+  if (process.errors.size() <= kMostSentences) fmt::print(stderr, "{}\n", process.errors.back());
+}
+
+Status run_rank(Process& process, int thread) {
+  if (process.options.parallel_init) TUTTI_TRY(process.world.join(process.options, thread));
+  const Member& member = process.world.member(thread);
+  Bench bench(process.collective, process.options, member, process.stop, process.record);
+  const Status status = bench.run();
+  const std::lock_guard lock(process.mutex);
+  process.wrong += bench.wrong_here();
+  return status;
+}
+
+void rank_thread(Process& process, Sentinel& sentinel, int thread) {
+  const Status status = run_rank(process, thread);
+  Member& member = process.world.member(thread);
+  if (status.ok()) {
+    tuttiCommDestroy(member.comm);
+    return sentinel.finished();
+  }
+  report_failure(process, member.rank, status);
+  if (member.comm != nullptr) tuttiCommAbort(member.comm);
+  sentinel.failed();
+}
+
+// Only what changes a run: the whole environment may hold secrets.
+std::vector<std::string> relevant_environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    for (const std::string_view prefix :
+         {"TUTTI_", "NCCL_TESTS_", "RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "MASTER_", "OMPI_COMM_WORLD_",
+          "SLURM_JOB_ID=", "SLURM_NTASKS=", "PMI_RANK=", "PMI_SIZE="})
+      if (text.starts_with(prefix)) entries.emplace_back(text);
+  }
+  return entries;
+}
+
+// The process that has rank 0 writes the report; it knows that before it has met anybody.
+bool writes_report(const Process& process) {
+  if (process.options.json_file.empty()) return false;
+  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK"})
+    if (const char* rank = std::getenv(name)) return std::string_view(rank) == "0";
+  return true;
+}
+
+int exit_status(Process& process, bool all_failed_to_meet, bool everybody_ended) {
+  if (const int signal = process.stop.signal.load(); signal != 0) return kSignalStatus + signal;
+  if (all_failed_to_meet || !everybody_ended || !process.errors.empty()) return 1;
+  const Footer& footer = process.record.footer;
+  return process.wrong == 0 && footer.wrong == 0 && footer.bandwidth_okay() ? 0 : 1;
+}
+
+// Meets, runs the threads, and waits for them. False: some could not be waited for.
+bool run_ranks(Process& process, Sentinel& sentinel, bool& met) {
+  const int threads = process.options.threads;
+  std::vector<std::thread> ranks;
+  // Meeting may take long, so it is done beside the main thread, which listens to signals.
+  std::thread first([&] {
+    Status status = process.world.meet(process.options);
+    if (status.ok() && !process.options.parallel_init) status = process.world.join_all(process.options);
+    met = status.ok();
+    if (met) return sentinel.finished();
+    report_failure(process, -1, status);
+    sentinel.failed();
+  });
+  if (!sentinel.wait(1, process.stop, 0)) {
+    first.detach();
+    return false;
+  }
+  first.join();
+  if (!met) return true;
+  for (int t = 0; t < threads; ++t) ranks.emplace_back(rank_thread, std::ref(process), std::ref(sentinel), t);
+  const bool everybody_ended = sentinel.wait(threads, process.stop, kGrace);
+  for (std::thread& rank : ranks) everybody_ended ? rank.join() : rank.detach();
+  return everybody_ended;
+}
+
+int run(Process& process, int argc, char** argv, Sentinel& sentinel) {
+  RunFrame frame{{argv, argv + argc}, relevant_environment(), now_text(), {}, {}};
+  std::string json_file;
+  if (writes_report(process)) {
+    Result<std::string> claimed = claim_json_file(process.options.json_file);
+    if (!claimed.ok()) {
+      report_failure(process, -1, claimed.status());
+      return 2;
+    }
+    json_file = *claimed;
+    fmt::print("# Writing JSON output to {}\n", json_file);
+  }
+  bool met = false;
+  const bool everybody_ended = run_ranks(process, sentinel, met);
+  if (!everybody_ended) {
+    // A detached thread may still be writing the record: no report, and no ordinary exit, which would run destructors
+    // under its feet.
+    if (!json_file.empty()) ::unlink(json_file.c_str());
+    const int signal = process.stop.signal.load();
+    fmt::print(stderr, "{}: {}, and a rank did not return from the library in time; ending the process\n",
+               process.collective.program, signal != 0 ? "interrupted" : "failed");
+    std::fflush(nullptr);
+    ::_exit(signal != 0 ? kSignalStatus + signal : 1);
+  }
+  int status = exit_status(process, !met, everybody_ended);
+  if (process.stop.signal.load() != 0) {
+    frame.errors.push_back(fmt::format("interrupted by signal {}", process.stop.signal.load()));
+    fmt::print(stderr, "{}: interrupted\n", process.collective.program);
+  }
+  if (json_file.empty()) return status;
+  frame.end_time = now_text();
+  frame.errors.insert(frame.errors.end(), process.errors.begin(), process.errors.end());
+  const Status written =
+      write_json_file(json_file, json_report(frame, process.record.header, process.record.rows, process.record.footer));
+  if (!written.ok()) {
+    report_failure(process, -1, written);
+    if (status == 0) status = 1;
+  }
+  return status;
+}
+
+}  // namespace
+
+int perf_main(int argc, char** argv, const PerfCollective& collective) {
+  const ParsedOptions parsed = parse_options(argc, argv, collective.reduces, collective.rooted);
+  if (parsed.exit_now) {
+    fmt::print(parsed.exit_status == 0 ? stdout : stderr, "{}", parsed.text);
+    return parsed.exit_status;
+  }
+  Result<Sentinel> sentinel = Sentinel::create();
+  if (!sentinel.ok()) {
+    fmt::print(stderr, "{}: {}\n", collective.program, sentinel.status().message());
+    return 1;
+  }
+  Process process{.collective = collective, .options = parsed.options};
+  return run(process, argc, argv, *sentinel);
+}
+
+}  // namespace tutti::perf

@@ -95,7 +95,7 @@ class RecvLink {
   // (into) == bytes; ignored by mapped links, which may be given none). Until it has arrived, every call must give the
   // same arguments: a put link may already have stored a part.
   virtual Result<Arrival> receive(std::span<const MutablePiece> into, size_t bytes, const Stamp& stamp) = 0;
-  // Ends the use of the message that arrived; exactly once per arrival.
+  // Ends the use of the message that arrived; exactly once per arrival, and before the next is asked for.
   virtual void release() = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "transports/faulty/faulty.h"
 
+#include <utility>
+
 #include "base/rng.h"
 
 namespace tutti {
@@ -95,8 +97,12 @@ class FaultyRecvLink final : public RecvLink {
   Result<Arrival> receive(std::span<const MutablePiece> into, size_t bytes, const Stamp& stamp) override {
     TUTTI_TRY(faults_.count_call());
     if (faults_.dead(peer_) || veil_.spurious()) return Arrival{};
-    TUTTI_TRY_ASSIGN(const Arrival arrival, inner_->receive(into, bytes, stamp));
-    return arrival.state != Arrival::State::pending && veil_.conceal() ? Arrival{} : arrival;
+    // An arrival is told once, so a concealed one is kept.
+    if (held_.state == Arrival::State::pending) {
+      TUTTI_TRY_ASSIGN(held_, inner_->receive(into, bytes, stamp));
+    }
+    if (held_.state == Arrival::State::pending || veil_.conceal()) return Arrival{};
+    return held_.state == Arrival::State::mismatch ? held_ : std::exchange(held_, Arrival{});
   }
   void release() override {
     inner_->release();
@@ -109,6 +115,7 @@ class FaultyRecvLink final : public RecvLink {
   Faults& faults_;
   Veil veil_;
   Rank peer_;
+  Arrival held_;
 };
 
 class FaultyTransport final : public Transport {

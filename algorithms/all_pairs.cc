@@ -16,21 +16,22 @@ namespace {
 
 bool applies(const Shape& shape) { return fits(shape, 1) && shape.nranks <= UINT16_MAX; }
 
-// One lane of one copy, with all other ranks as its peers.
+// One lane of one copy, with all other ranks as its peers: slot k is rank self + 1 + k.
 class Pairs {
  public:
   Pairs(PlanBuilder& plan, const Shape& shape, Rank self, uint32_t copy)
       : lane_(plan.lane()), n_(shape.nranks), copies_(shape.lanes), copy_(copy), self_(self) {
-    for (uint32_t k = 1; k < n_; ++k) lane_.peer(rank_after(self, k, n_), ChannelId{static_cast<uint16_t>(copy)});
+    const ChannelId channel{static_cast<uint16_t>(copy)};
+    // With a root, the others know only the root: their slot 0.
+    if (has_root(shape.collective) && self != shape.root)
+      lane_.new_peer(shape.root, channel);
+    else
+      for (uint32_t k = 1; k < n_; ++k) lane_.new_peer(rank_after(self, k, n_), channel);
   }
 
   void add(const MoveBuilder& m) { lane_.add(m); }
   // The chunk in the block of rank self + distance.
   int64_t block(int64_t distance) const { return (self_ + distance) * copies_ + copy_; }
-  PeerSlot slot_of(Rank rank) const {
-    return PeerSlot{static_cast<uint16_t>(rank_after(rank, -static_cast<int64_t>(self_) - 1, n_))};
-  }
-
   // One message to each, of the receiver's block of `in`.
   MoveBuilder send_blocks() const {
     return move().load(Buffer::in, block(1), copies_).send(PeerSlot{0}).repeat(n_ - 1, 1);
@@ -40,13 +41,10 @@ class Pairs {
     return move().recv(PeerSlot{0}).store(Buffer::out, block(1), copies_).repeat(n_ - 1, 1);
   }
   // Folds a message of each and the own input, in the order of ranks: slots go round from the rank after self, so they
-  // are read from rank 0's slot on and wrap just where the own operand stands.
+  // are read from rank 0's (or, at rank 0, rank 1's) slot on and wrap just where the own operand stands.
   MoveBuilder fold_all(int64_t own_chunk) const {
-    return move()
-        .recv(slot_of(Rank{self_ == 0 ? 1u : 0u}), n_ - 1)
-        .load(Buffer::in, own_chunk)
-        .local_pos(static_cast<uint32_t>(self_))
-        .complete();
+    const PeerSlot rank_0{static_cast<uint16_t>(self_ == 0 ? 0 : n_ - 1 - self_)};
+    return move().recv(rank_0, n_ - 1).load(Buffer::in, own_chunk).local_pos(static_cast<uint32_t>(self_)).complete();
   }
 
  private:
@@ -109,7 +107,7 @@ Plan all_to_all(const Shape& shape, Rank self) {
 Plan gather(const Shape& shape, Rank self) {
   return each_copy(shape, self, shape.nranks, [&](Pairs& p, uint32_t copy) {
     if (self != shape.root) {
-      p.add(move().load(Buffer::in, copy).send(p.slot_of(shape.root)));
+      p.add(move().load(Buffer::in, copy).send(PeerSlot{0}));
       return;
     }
     p.add(move().load(Buffer::in, copy).store(Buffer::out, p.block(0)));
@@ -120,7 +118,7 @@ Plan gather(const Shape& shape, Rank self) {
 Plan scatter(const Shape& shape, Rank self) {
   return each_copy(shape, self, shape.nranks, [&](Pairs& p, uint32_t copy) {
     if (self != shape.root) {
-      p.add(move().recv(p.slot_of(shape.root)).store(Buffer::out, copy));
+      p.add(move().recv(PeerSlot{0}).store(Buffer::out, copy));
       return;
     }
     p.add(p.send_blocks());
@@ -133,7 +131,7 @@ Plan broadcast(const Shape& shape, Rank self) {
     if (self == shape.root)
       p.add(move().load(Buffer::in, copy).store(Buffer::out, copy).send(PeerSlot{0}, shape.nranks - 1));
     else
-      p.add(move().recv(p.slot_of(shape.root)).store(Buffer::out, copy));
+      p.add(move().recv(PeerSlot{0}).store(Buffer::out, copy));
   });
 }
 
@@ -142,7 +140,7 @@ Plan reduce(const Shape& shape, Rank self) {
     if (self == shape.root)
       p.add(p.fold_all(copy).store(Buffer::out, copy));
     else
-      p.add(move().load(Buffer::in, copy).send(p.slot_of(shape.root)));
+      p.add(move().load(Buffer::in, copy).send(PeerSlot{0}));
   });
 }
 

@@ -1,5 +1,7 @@
 #include "plan/builder.h"
 
+#include <algorithm>
+
 namespace tutti {
 namespace {
 
@@ -20,6 +22,13 @@ LaneBuilder PlanBuilder::lane() {
 }
 
 PeerSlot LaneBuilder::peer(Rank rank, ChannelId channel) {
+  const std::vector<Peer>& peers = plan_->lanes[lane_].peers;
+  const auto known = std::ranges::find(peers, Peer{rank, channel});
+  if (known != peers.end()) return PeerSlot{static_cast<uint16_t>(known - peers.begin())};
+  return new_peer(rank, channel);
+}
+
+PeerSlot LaneBuilder::new_peer(Rank rank, ChannelId channel) {
   std::vector<Peer>& peers = plan_->lanes[lane_].peers;
   peers.push_back({rank, channel});
   return PeerSlot{static_cast<uint16_t>(peers.size() - 1)};
@@ -36,9 +45,11 @@ LaneBuilder& LaneBuilder::add(const MoveBuilder& builder) {
 }
 
 Plan alone_plan(const Shape& shape) {
+  // A barrier is an all_reduce of nothing.
+  const bool reduces = is_reduction(shape.collective) || shape.collective == Collective::barrier;
   PlanBuilder plan(shape.lanes);
   for (uint32_t copy = 0; copy < shape.lanes; ++copy)
-    plan.lane().add(move().load(Buffer::in, copy).store(Buffer::out, copy).complete(is_reduction(shape.collective)));
+    plan.lane().add(move().load(Buffer::in, copy).store(Buffer::out, copy).complete(reduces));
   return std::move(plan).build();
 }
 

@@ -83,7 +83,7 @@ class PlanBuilder {
     plan_.chunks = chunks;
     plan_.scratch_chunks = scratch_chunks;
   }
-  // A new lane. The builder must outlive what it returns.
+  // A new lane. The builder must outlive what it returns, and stay where it is.
   LaneBuilder lane();
   Plan build() && { return std::move(plan_); }
 
@@ -95,8 +95,10 @@ class PlanBuilder {
 // Writes one lane. A handle: cheap to copy, valid while its PlanBuilder is not moved.
 class LaneBuilder {
  public:
-  // The slot of a new peer; slots are numbered in the order of the calls.
+  // The slot of a peer: the one it has, or else the next. O(peers so far).
   PeerSlot peer(Rank rank, ChannelId channel);
+  // The next slot, for a peer that is known to have none yet. O(1).
+  PeerSlot new_peer(Rank rank, ChannelId channel);
   // Appends the move. A move of no iterations is left out, which spares algorithms their special cases for small n.
   LaneBuilder& add(const MoveBuilder& builder);
 

@@ -23,8 +23,7 @@ endif()
 add_library(tutti_flags INTERFACE)
 target_include_directories(tutti_flags INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
-target_compile_options(tutti_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers
-  -Wno-gnu-zero-variadic-macro-arguments)
+target_compile_options(tutti_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers -Wno-stringop-overflow)
 # Before any system header: strerrorname_np, SOCK_CLOEXEC and friends.
 target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE)
 if(TUTTI_SANITIZE STREQUAL "address")

@@ -78,6 +78,8 @@ class Execution {
     size_t bytes = 0, expected_bytes = 0;
   };
   const std::optional<Mismatch>& mismatch() const { return mismatch_; }
+  const Stamp& stamp() const { return binding_.stamp; }
+  const Grid& grid() const { return grid_; }
 
   // Whom the blocked lanes wait for, and how: for messages to people and for noticing departed peers.
   struct Wait {

@@ -1,0 +1,227 @@
+#include "comm/communicator.h"
+
+#include <sys/eventfd.h>
+
+#include "base/host.h"
+#include "base/log.h"
+#include "comm/tag.h"
+
+namespace tutti {
+namespace {
+
+// Long enough that a healthy wait never gets there, short enough that nobody reaches for a debugger first.
+constexpr Nanoseconds kStallAfter = kSecond;
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) {
+  configure_log(options.config);
+  std::unique_ptr<Communicator> comm(new Communicator(std::move(options)));
+  if (Status status = comm->join(); !status.ok()) {
+    // The others wait for this rank: tell them why it does not come.
+    if (comm->control_) comm->control_->report_failure(status);
+    return status;
+  }
+  return comm;
+}
+
+Status Communicator::join() {
+  turn_event_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!turn_event_) return system_error("eventfd", errno, "raise the limit of open files (ulimit -n)");
+  static const std::atomic<bool> never{false};
+  const Introduction self{options_.rank, options_.nranks, host_name(), static_cast<int>(::getpid())};
+  TUTTI_TRY_ASSIGN(control_, Control::join(options_.point, self, options_.config, never));
+  TUTTI_TRY_ASSIGN(wiring_, Wiring::create(options_.config, {options_.point.key.begin(), options_.point.key.end()},
+                                           *control_, options_.rank, options_.nranks));
+  TUTTI_TRY_ASSIGN(tuner_, Tuner::create(options_.config, wiring_->facts()));
+  wait_policy_ = tutti::wait_policy(wiring_->ranks_here(), wiring_->cores_here());
+  send_sequence_.assign(options_.nranks, 0);
+  recv_sequence_.assign(options_.nranks, 0);
+  departed_.assign(options_.nranks, false);
+  log(LogLevel::info, Subsystem::init, static_cast<int>(options_.rank),
+      "{}: rank {} of {}, {} on this host with {} cores, transports {}", options_.name,
+      static_cast<uint32_t>(options_.rank), static_cast<uint32_t>(options_.nranks), wiring_->ranks_here(),
+      wiring_->cores_here(), wiring_->transport_list());
+  return {};
+}
+
+Communicator::~Communicator() {
+  executions_.clear();
+  wiring_.reset();
+  if (control_) control_->leave();
+}
+
+// ---- errors
+
+Status Communicator::error() const {
+  if (!failed()) return {};
+  std::lock_guard lock(error_mutex_);
+  return error_;
+}
+
+Status Communicator::latch(const Status& status) {
+  {
+    std::lock_guard lock(error_mutex_);
+    if (!error_.ok()) return error_;
+    error_ = status;
+    // Release: whoever sees the flag sees the error (and takes the mutex anyway to read it).
+    failed_.store(true, std::memory_order_release);
+  }
+  log(LogLevel::warn, Subsystem::coll, static_cast<int>(options_.rank), "{}: {}", options_.name, status.message());
+  control_->report_failure(status);
+  return status;
+}
+
+// ---- order
+
+void Communicator::end_turn() {
+  // Release: the next holder sees all that this one did to the communicator.
+  turn_.fetch_add(1, std::memory_order_release);
+  if (turn_waiters_.load(std::memory_order_seq_cst) > 0) {
+    const uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(turn_event_.get(), &one, sizeof one);
+  }
+  std::lock_guard lock(idle_mutex_);
+  idle_.notify_all();
+}
+
+void Communicator::wait_for_turn(bool waiting) {
+  if (waiting) {
+    // Before the last look at turn_, so that either that look or the event tells of the change.
+    turn_waiters_.fetch_add(1, std::memory_order_seq_cst);
+    return;
+  }
+  turn_waiters_.fetch_sub(1, std::memory_order_seq_cst);
+  uint64_t count;
+  [[maybe_unused]] const auto read = ::read(turn_event_.get(), &count, sizeof count);
+}
+
+void Communicator::wait_until_turn(uint64_t ticket) {
+  std::unique_lock lock(idle_mutex_);
+  idle_.wait(lock, [&] { return turn_.load(std::memory_order_acquire) >= ticket; });
+}
+
+void Communicator::wait_until_idle() { wait_until_turn(issued_.load(std::memory_order_relaxed)); }
+
+// ---- running
+
+uint32_t Communicator::next_sequence(const Request& request) {
+  if (request.collective == Collective::send) return send_sequence_[request.root]++;
+  if (request.collective == Collective::recv) return recv_sequence_[request.root]++;
+  return sequence_++;
+}
+
+Result<Execution*> Communicator::start(const Request& request) {
+  TUTTI_TRY_ASSIGN(const Choice choice,
+                   tuner_->choose(request.collective, request.root, request.wide_bytes(options_.nranks)));
+  const PlanKey key{request.collective, choice.algorithm, request.root, choice.lanes};
+  std::unique_ptr<Execution>& execution = executions_[key];
+  const Shape shape{request.collective, options_.nranks, request.root, choice.lanes};
+  if (!execution) {
+    TUTTI_TRY_ASSIGN(execution, Execution::create(choice.algorithm->plan(shape, options_.rank), request.collective,
+                                                  options_.nranks, *wiring_));
+  }
+  const Grid grid = execution->grid();
+  const auto element_bytes = static_cast<uint32_t>(size_of(request.type));
+  Binding binding;
+  binding.in = request.in;
+  binding.out = request.out;
+  binding.in_layout = Layout(request.in_blocks(), grid.in_blocks, grid.chunks_per_block, element_bytes);
+  binding.out_layout = Layout(request.out_blocks(), grid.out_blocks, grid.chunks_per_block, element_bytes);
+  binding.fold = {request.type, request.op, options_.nranks, request.scalar_bits};
+  binding.tile_bytes = choice.tile_bytes;
+  binding.stamp = {tag_of(request), next_sequence(request)};
+  execution->start(binding);
+  log(LogLevel::trace, Subsystem::coll, static_cast<int>(options_.rank), "{} #{}: {}, tile {}",
+      describe_tag(binding.stamp.tag), binding.stamp.sequence, choice.algorithm->name, choice.tile_bytes);
+  return execution.get();
+}
+
+std::string Communicator::describe_self() const { return tutti::describe(control_->members()[options_.rank]); }
+
+std::string Communicator::describe_operation(const Request& request) const {
+  return describe_tag(tag_of(request));
+}
+
+Status Communicator::explain(const Status& failure, const Execution& execution, const Request& request) const {
+  if (!execution.mismatch()) return failure.within(fmt::format("{} on {}", describe_operation(request), describe_self()));
+  const auto& m = *execution.mismatch();
+  const std::string theirs = tutti::describe(control_->members()[m.peer]);
+  const Stamp& mine = execution.stamp();
+  if (m.theirs == mine)
+    return invalid_usage("{} and {} disagree on the size of a message in {}: {} bytes were sent, {} expected; the counts "
+                         "given for each other must be equal",
+                         theirs, describe_self(), describe_operation(request), m.bytes, m.expected_bytes);
+  return invalid_usage("{} and {} disagree on what to do: {} is in operation {}, {}; {} is in operation {}, {}; all "
+                       "ranks must make the same calls in the same order",
+                       describe_self(), theirs, describe_self(), mine.sequence, describe_tag(mine.tag), theirs,
+                       m.theirs.sequence, describe_tag(m.theirs.tag));
+}
+
+Status Communicator::departed_error(const Execution& execution, const Request& request) const {
+  for (const Execution::Wait& wait : execution.waits())
+    if (departed_[wait.peer])
+      return fail(tuttiRemoteError, "{} has destroyed its communicator while {} waits for it in {}",
+                  tutti::describe(control_->members()[wait.peer]), describe_self(), describe_operation(request));
+  return {};
+}
+
+Status Communicator::check(Nanoseconds idle, const Execution* execution, const Request* request) {
+  if (failed()) return error();
+  std::unique_lock lock(control_mutex_);
+  ControlNews news = control_->poll();
+  for (Rank rank : news.departed) departed_[rank] = true;
+  if (news.failure) return *news.failure;
+  if (!execution) return {};
+  TUTTI_TRY(wiring_->check_peers());
+  if (idle >= kStallAfter) {
+    TUTTI_TRY(departed_error(*execution, *request));
+    const uint64_t ticket = turn_.load(std::memory_order_relaxed);
+    if (!request->point_to_point() && stall_reported_ticket_ != ticket) {
+      stall_reported_ticket_ = ticket;
+      control_->report_stall(execution->stamp().sequence, execution->stamp().tag, describe_operation(*request));
+    }
+  }
+  if (idle < options_.config.timeout) return {};
+  std::string peers;
+  for (const Execution::Wait& wait : execution->waits())
+    peers += fmt::format("{}{} ({}, over {})", peers.empty() ? "" : ", ",
+                         tutti::describe(control_->members()[wait.peer]),
+                         wait.receiving ? "has sent nothing" : "has taken nothing", wiring_->transport_name(wait.peer));
+  return fail(tuttiTimeout, "{}: nothing moved for {} s in operation {}, {}; it waits for {}; TUTTI_TIMEOUT sets the limit",
+              describe_self(), static_cast<double>(idle) / kSecond, execution->stamp().sequence,
+              describe_operation(*request), peers.empty() ? "nobody" : peers);
+}
+
+Result<std::vector<std::vector<std::byte>>> Communicator::exchange(std::vector<std::byte> mine) {
+  std::lock_guard lock(control_mutex_);
+  return control_->exchange(std::move(mine));
+}
+
+// ---- operations with a factor
+
+tuttiRedOp_t Communicator::add_factor(Factor factor) {
+  std::lock_guard lock(factor_mutex_);
+  factors_[next_factor_] = factor;
+  return static_cast<tuttiRedOp_t>(next_factor_++);
+}
+
+Status Communicator::remove_factor(tuttiRedOp_t op) {
+  std::lock_guard lock(factor_mutex_);
+  if (factors_.erase(static_cast<int>(op)) == 0)
+    return invalid_argument("operation {} was not made by tuttiRedOpCreatePreMulSum on this communicator",
+                            static_cast<int>(op));
+  return {};
+}
+
+Result<Communicator::Factor> Communicator::factor(tuttiRedOp_t op) const {
+  std::lock_guard lock(factor_mutex_);
+  const auto it = factors_.find(static_cast<int>(op));
+  if (it == factors_.end())
+    return invalid_argument("operation {} is none of sum, prod, max, min, avg (0 to 4) and was not made by "
+                            "tuttiRedOpCreatePreMulSum on this communicator",
+                            static_cast<int>(op));
+  return it->second;
+}
+
+}  // namespace tutti

@@ -1,0 +1,140 @@
+// Communicator: one rank's membership of a group of ranks.
+//
+// Owns the control channel, the wiring and the executions; knows the order of operations and the first error. It does
+// not wait: a Driver (driver.h) drives the runs of one or several communicators.
+//
+// Order. Each run takes a ticket when it is issued; runs take their turns in that order, whichever threads drive them.
+// Everything marked "in turn" is for the holder of the turn only.
+//
+// Errors. The first one is latched, raises the abort flag, and is told to all ranks through the hub.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "base/fd.h"
+#include "bootstrap/rendezvous.h"
+#include "comm/request.h"
+#include "comm/tuner.h"
+#include "comm/wiring.h"
+#include "engine/execution.h"
+#include "engine/wait.h"
+
+namespace tutti {
+
+// What a communicator is made from.
+struct CommunicatorOptions {
+  Config config;
+  std::string name = "world";
+  MeetingPoint point;
+  Rank rank;
+  Rank nranks{1};
+  std::shared_ptr<Hub> hub;  // where this process holds it
+};
+
+class Communicator {
+ public:
+  // Blocks until all ranks have come. `abort` ends it early.
+  static Result<std::unique_ptr<Communicator>> create(CommunicatorOptions options);
+  // Leaves. Requires that no run is under way.
+  ~Communicator();
+
+  Rank rank() const { return options_.rank; }
+  Rank nranks() const { return options_.nranks; }
+  const Config& config() const { return options_.config; }
+  const std::string& name() const { return options_.name; }
+  const Wiring& wiring() const { return *wiring_; }
+  WaitPolicy wait_policy() const { return wait_policy_; }
+
+  // ---- the first error; any thread
+  Status error() const;
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
+  // Latches `status` unless there is an error already, tells everybody, returns the latched one.
+  Status latch(const Status& status);
+
+  // ---- order; any thread
+  uint64_t issue() { return issued_.fetch_add(1, std::memory_order_relaxed); }
+  bool has_turn(uint64_t ticket) const { return turn_.load(std::memory_order_acquire) == ticket; }
+  void end_turn();
+  // Readable when a turn has ended, for threads that wait for theirs.
+  int turn_descriptor() const { return turn_event_.get(); }
+  void wait_for_turn(bool waiting);
+  // Blocks until this ticket's turn has come.
+  void wait_until_turn(uint64_t ticket);
+  // Blocks until all that was issued before has ended.
+  void wait_until_idle();
+
+  // ---- in turn
+  // Starts `request` and gives what runs it. At most one unfinished execution for each (plan, peer) at a time.
+  Result<Execution*> start(const Request& request);
+  // What the caller of start() was told went wrong, in words with both sides of a mismatch.
+  Status explain(const Status& failure, const Execution& execution, const Request& request) const;
+  Wiring& wiring_in_turn() { return *wiring_; }
+
+  // Called while nothing moves for `idle`: news, lost peers, deadline. `execution` and `request` may be null.
+  Status check(Nanoseconds idle, const Execution* execution, const Request* request);
+  int control_descriptor() const { return control_->descriptor(); }
+
+  // Collective exchange of a blob with all ranks, in turn; for Split and its kin.
+  Result<std::vector<std::vector<std::byte>>> exchange(std::vector<std::byte> mine);
+
+  // ---- operations with a factor; any thread
+  struct Factor {
+    DataType type;
+    uint64_t scalar_bits;
+  };
+  tuttiRedOp_t add_factor(Factor factor);
+  Status remove_factor(tuttiRedOp_t op);
+  Result<Factor> factor(tuttiRedOp_t op) const;
+
+  // How an operation would run.
+  Result<Choice> choose(Collective collective, Rank root, uint64_t bytes) const {
+    return tuner_->choose(collective, root, bytes);
+  }
+
+ private:
+  explicit Communicator(CommunicatorOptions options) : options_(std::move(options)) {}
+  Status join();
+  std::string describe_self() const;
+  std::string describe_operation(const Request& request) const;
+  Status departed_error(const Execution& execution, const Request& request) const;
+  uint32_t next_sequence(const Request& request);
+
+  CommunicatorOptions options_;
+  std::unique_ptr<Control> control_;
+  std::unique_ptr<Wiring> wiring_;
+  std::optional<Tuner> tuner_;
+  WaitPolicy wait_policy_;
+
+  mutable std::mutex error_mutex_;
+  Status error_;
+  std::atomic<bool> failed_{false};
+
+  std::atomic<uint64_t> issued_{0}, turn_{0};
+  std::atomic<int> turn_waiters_{0};
+  Fd turn_event_;
+  std::mutex idle_mutex_;
+  std::condition_variable idle_;
+
+  // In turn.
+  struct PlanKey {
+    Collective collective;
+    const Algorithm* algorithm;
+    uint32_t root, lanes;
+    auto operator<=>(const PlanKey&) const = default;
+  };
+  std::map<PlanKey, std::unique_ptr<Execution>> executions_;
+  uint32_t sequence_ = 0;                              // of collectives
+  std::vector<uint32_t> send_sequence_, recv_sequence_;  // of messages to and from each rank
+  std::mutex control_mutex_;                           // check() may be called by several waiting threads
+  std::vector<bool> departed_;
+  uint64_t stall_reported_ticket_ = UINT64_MAX;
+
+  mutable std::mutex factor_mutex_;
+  std::map<int, Factor> factors_;
+  int next_factor_ = tuttiNumOps;
+};
+
+}  // namespace tutti

@@ -1,0 +1,190 @@
+#include "comm/driver.h"
+
+#include <algorithm>
+
+namespace tutti {
+
+Run::Run(const Batch& batch) : batch_(batch) {
+  std::map<std::pair<Collective, uint32_t>, size_t> index;
+  for (const Request& request : batch.messages) {
+    const auto [it, added] = index.try_emplace({request.collective, request.root}, queues_.size());
+    if (added) queues_.emplace_back();
+    queues_[it->second].requests.push_back(&request);
+  }
+}
+
+Progress Run::poll() {
+  if (state_ == State::finished) return Progress::finished;
+  if (batch_.comm->failed() && batch_.comm->has_turn(batch_.ticket)) {
+    end(batch_.comm->error());
+    return Progress::finished;
+  }
+  Result<Progress> progress = advance();
+  if (!progress.ok()) {
+    end(batch_.comm->latch(progress.status()));
+    return Progress::finished;
+  }
+  return *progress;
+}
+
+void Run::end(Status status) {
+  error_ = std::move(status);
+  state_ = State::finished;
+  batch_.comm->end_turn();
+}
+
+Result<Progress> Run::advance() {
+  if (state_ == State::waiting) {
+    if (!batch_.comm->has_turn(batch_.ticket)) return Progress::blocked;
+    state_ = State::ordered;
+  }
+  TUTTI_TRY(batch_.comm->wiring_in_turn().progress());
+  Progress progress = Progress::blocked;
+  if (state_ == State::ordered) {
+    TUTTI_TRY_ASSIGN(progress, poll_ordered());
+    if (progress == Progress::finished) state_ = State::messages;
+  }
+  if (state_ == State::messages) {
+    TUTTI_TRY_ASSIGN(progress, poll_messages());
+    if (progress == Progress::finished) state_ = State::draining;
+  }
+  if (state_ == State::draining) {
+    // What was sent must have left this process: the caller may not come back for long.
+    if (!batch_.comm->wiring_in_turn().drained()) return Progress::blocked;
+    end({});
+    return Progress::finished;
+  }
+  return progress;
+}
+
+Result<Progress> Run::poll_ordered() {
+  bool moved = false;
+  while (next_ < batch_.ordered.size()) {
+    const Request& request = batch_.ordered[next_];
+    if (!current_.execution) {
+      if (request.fusion) request.fusion->gather();
+      TUTTI_TRY_ASSIGN(current_.execution, batch_.comm->start(request));
+      current_.request = &request;
+    }
+    Result<Progress> progress = current_.execution->poll();
+    if (!progress.ok()) return batch_.comm->explain(progress.status(), *current_.execution, request);
+    if (*progress != Progress::finished) return moved ? Progress::moved : *progress;
+    if (request.fusion) request.fusion->scatter();
+    current_ = {};
+    ++next_;
+    moved = true;
+  }
+  return Progress::finished;
+}
+
+Result<Progress> Run::poll_messages() {
+  bool moved = false, all_finished = true;
+  for (Queue& queue : queues_) {
+    while (queue.next < queue.requests.size()) {
+      const Request& request = *queue.requests[queue.next];
+      if (!queue.active.execution) {
+        TUTTI_TRY_ASSIGN(queue.active.execution, batch_.comm->start(request));
+        queue.active.request = &request;
+      }
+      Result<Progress> progress = queue.active.execution->poll();
+      if (!progress.ok()) return batch_.comm->explain(progress.status(), *queue.active.execution, request);
+      moved |= *progress != Progress::blocked;
+      if (*progress != Progress::finished) break;
+      queue.active = {};
+      ++queue.next;
+    }
+    all_finished &= queue.next == queue.requests.size();
+  }
+  if (all_finished) return Progress::finished;
+  return moved ? Progress::moved : Progress::blocked;
+}
+
+const Run::Active* Run::stuck() const {
+  if (current_.execution) return &current_;
+  for (const Queue& queue : queues_)
+    if (queue.active.execution) return &queue.active;
+  return nullptr;
+}
+
+bool Run::prepare_wait(std::vector<pollfd>& descriptors) {
+  if (state_ == State::finished) return true;
+  descriptors.push_back({batch_.comm->control_descriptor(), POLLIN, 0});
+  if (state_ == State::waiting) {
+    descriptors.push_back({batch_.comm->turn_descriptor(), POLLIN, 0});
+    batch_.comm->wait_for_turn(true);
+    waiting_for_turn_ = true;
+    return true;
+  }
+  return batch_.comm->wiring_in_turn().prepare_wait(descriptors);
+}
+
+void Run::finish_wait() {
+  if (waiting_for_turn_) {
+    batch_.comm->wait_for_turn(false);
+    waiting_for_turn_ = false;
+  } else if (state_ != State::finished && state_ != State::waiting) {
+    batch_.comm->wiring_in_turn().finish_wait();
+  }
+}
+
+void Run::check(Nanoseconds idle) {
+  if (state_ == State::finished) return;
+  const Active* active = stuck();
+  const Status status = batch_.comm->check(idle, active ? active->execution : nullptr, active ? active->request : nullptr);
+  // A run that waits for its turn ends when that comes: poll() sees the error then.
+  if (!status.ok() && state_ != State::waiting) end(batch_.comm->latch(status));
+  else if (!status.ok()) (void)batch_.comm->latch(status);
+}
+
+namespace {
+
+class Runs final : public Waitable {
+ public:
+  explicit Runs(std::span<const Batch> batches) : runs_(batches.begin(), batches.end()) {}
+
+  Result<Progress> poll() override {
+    bool moved = false, all_finished = true;
+    for (Run& run : runs_) {
+      if (run.finished()) continue;
+      const Progress progress = run.poll();
+      moved |= progress != Progress::blocked;
+      all_finished &= progress == Progress::finished;
+    }
+    if (all_finished) return Progress::finished;
+    return moved ? Progress::moved : Progress::blocked;
+  }
+  bool prepare_wait(std::vector<pollfd>& descriptors) override {
+    bool quiet = true;
+    for (Run& run : runs_) quiet &= run.prepare_wait(descriptors);
+    return quiet;
+  }
+  void finish_wait() override {
+    for (Run& run : runs_) run.finish_wait();
+  }
+  Status check(Nanoseconds idle) override {
+    for (Run& run : runs_) run.check(idle);
+    return {};
+  }
+  Status first_error() const {
+    for (const Run& run : runs_)
+      if (!run.error().ok()) return run.error();
+    return {};
+  }
+
+ private:
+  std::vector<Run> runs_;
+};
+
+}  // namespace
+
+Status run_batches(std::span<const Batch> batches) {
+  if (batches.empty()) return {};
+  Runs runs(batches);
+  WaitPolicy policy = batches.front().comm->wait_policy();
+  // One thread that drives several ranks waits for itself more than for others.
+  if (batches.size() > 1) policy.spin_polls = 0;
+  TUTTI_TRY(wait_until_finished(runs, policy, SteadyClock::instance()));
+  return runs.first_error();
+}
+
+}  // namespace tutti

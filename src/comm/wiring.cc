@@ -1,0 +1,263 @@
+#include "comm/wiring.h"
+
+#include <algorithm>
+
+#include "base/bytes.h"
+#include "base/host.h"
+#include "base/log.h"
+#include "transports/self/self.h"
+#include "transports/shm/shm.h"
+#include "transports/tcp/tcp.h"
+
+namespace tutti {
+namespace {
+
+// The transports of this build, most preferred first. A new one is a folder and a row.
+struct TransportRow {
+  std::string_view name;
+  bool mapped;  // its links are
+  Result<std::unique_ptr<Transport>> (*make)(const TransportContext&);
+};
+constexpr TransportRow kTransports[] = {
+    {"shm", true, [](const TransportContext& c) { return make_shm_transport(c); }},
+    {"tcp", false, [](const TransportContext& c) { return make_tcp_transport(c); }},
+};
+
+// TUTTI_TRANSPORT's order, or ours; "self" is always there and may be named.
+Result<std::vector<const TransportRow*>> allowed_transports(const NameList& wanted) {
+  std::vector<const TransportRow*> rows;
+  const auto find = [](std::string_view name) {
+    return std::find_if(std::begin(kTransports), std::end(kTransports), [&](auto& row) { return row.name == name; });
+  };
+  for (const std::string& name : wanted.names)
+    if (!wanted.exclude && name != "self" && find(name) == std::end(kTransports))
+      return invalid_usage("TUTTI_TRANSPORT asks for {}, which this build does not have; it has shm, tcp and self", name);
+  if (wanted.exclude || wanted.empty()) {
+    for (const TransportRow& row : kTransports)
+      if (wanted.allows(row.name)) rows.push_back(&row);
+  } else {
+    for (const std::string& name : wanted.names)
+      if (name != "self") rows.push_back(find(name));
+  }
+  return rows;
+}
+
+uint32_t link_key(const Peer& peer) { return peer.rank * uint32_t{Transport::kMaxChannels} + peer.channel; }
+
+}  // namespace
+
+Wiring::~Wiring() = default;
+
+std::string describe(const Introduction& member) {
+  return fmt::format("rank {} (host {}, pid {})", static_cast<uint32_t>(member.rank), member.host, member.pid);
+}
+std::string Wiring::describe(Rank rank) const { return tutti::describe(members_[rank]); }
+
+Result<std::unique_ptr<Wiring>> Wiring::create(const Config& config, std::vector<std::byte> key, Control& control,
+                                               Rank self, Rank nranks) {
+  std::unique_ptr<Wiring> wiring(new Wiring(self, nranks));
+  wiring->members_ = control.members();
+  const uint64_t agreement_hash = config.agreement_hash();
+  TUTTI_TRY(wiring->make_offers({config, std::move(key), self, nranks}));
+  TUTTI_TRY_ASSIGN(const auto cards, control.exchange(wiring->own_card(agreement_hash)));
+  TUTTI_TRY(wiring->read_cards(cards, agreement_hash));
+  TUTTI_TRY(wiring->set_peers());
+  TUTTI_TRY_ASSIGN(const auto usable, control.exchange(wiring->usable_offers()));
+  TUTTI_TRY(wiring->choose_routes(usable));
+  wiring->gather_facts(usable);
+  wiring->log_routes();
+  return wiring;
+}
+
+Status Wiring::make_offers(const TransportContext& context) {
+  loopback_ = make_self_transport(context);
+  TUTTI_TRY_ASSIGN(const auto rows, allowed_transports(context.config.transport));
+  for (const TransportRow* row : rows) {
+    auto made = row->make(context);
+    // A wrong setting is the user's to mend; anything else only takes this transport away.
+    if (!made.ok() && made.status().code() == tuttiInvalidUsage) return made.status();
+    if (made.ok()) offers_.push_back({row->name, row->mapped, std::move(made).value(), {}});
+    else offers_.push_back({row->name, row->mapped, nullptr, std::string(made.status().message())});
+  }
+  return {};
+}
+
+std::vector<std::byte> Wiring::own_card(uint64_t agreement_hash) const {
+  ByteWriter writer;
+  writer.put_string(host_identity());
+  writer.put(static_cast<uint32_t>(usable_cores()));
+  writer.put(agreement_hash);
+  writer.put(static_cast<uint32_t>(offers_.size()));
+  for (const Offer& offer : offers_) {
+    writer.put<uint64_t>(offer.transport ? offer.transport->max_message_bytes() : 0);
+    writer.put_bytes(offer.transport ? offer.transport->address() : std::vector<std::byte>{});
+  }
+  return writer.take();
+}
+
+Status Wiring::read_cards(const std::vector<std::vector<std::byte>>& blobs, uint64_t agreement_hash) {
+  for (uint32_t r = 0; r < nranks_; ++r) {
+    ByteReader reader(blobs[r]);
+    RankCard card;
+    card.host = reader.get_string();
+    card.cores = reader.get<uint32_t>();
+    card.agreement_hash = reader.get<uint64_t>();
+    if (reader.ok() && card.agreement_hash != agreement_hash)
+      return invalid_usage(
+          "{} and {} have different settings; TUTTI_ALGO, TUTTI_TRANSPORT, TUTTI_PROTO, TUTTI_LANES, TUTTI_TILE and "
+          "TUTTI_SOCKETS_PER_LINK must be the same on all ranks",
+          describe(self_), describe(Rank{r}));
+    const uint32_t ways = reader.get<uint32_t>();
+    for (uint32_t i = 0; i < ways && reader.ok(); ++i) {
+      const uint64_t max_message_bytes = reader.get<uint64_t>();
+      card.ways.push_back({max_message_bytes, reader.get_bytes()});
+    }
+    if (!reader.complete() || ways != offers_.size())
+      return fail(tuttiInternalError, "{} sent a malformed card", describe(Rank{r}));
+    cards_.push_back(std::move(card));
+  }
+  return {};
+}
+
+Status Wiring::set_peers() {
+  std::vector<std::string> descriptions;
+  for (const Introduction& member : members_) descriptions.push_back(tutti::describe(member));
+  for (size_t i = 0; i < offers_.size(); ++i) {
+    if (!offers_[i].transport) continue;
+    std::vector<std::vector<std::byte>> addresses;
+    for (const RankCard& card : cards_) addresses.push_back(card.ways[i].address);
+    TUTTI_TRY(offers_[i].transport->set_peers(std::move(addresses), descriptions));
+  }
+  return loopback_->set_peers(std::vector<std::vector<std::byte>>(nranks_), std::move(descriptions));
+}
+
+// One byte a peer: bit i says that this rank can use offer i towards it.
+std::vector<std::byte> Wiring::usable_offers() const {
+  std::vector<std::byte> usable(nranks_);
+  for (uint32_t r = 0; r < nranks_; ++r)
+    for (size_t i = 0; i < offers_.size(); ++i)
+      if (offers_[i].transport && offers_[i].transport->unreachable_reason(Rank{r}).empty())
+        usable[r] |= std::byte{1} << i;
+  return usable;
+}
+
+namespace {
+
+constexpr size_t kNoRoute = SIZE_MAX;
+
+// The most preferred offer that both ends of (a, b) can use.
+size_t route_between(const std::vector<std::vector<std::byte>>& usable, uint32_t a, uint32_t b) {
+  const auto both = std::to_integer<unsigned>(usable[a][b] & usable[b][a]);
+  return both == 0 ? kNoRoute : static_cast<size_t>(__builtin_ctz(both));
+}
+
+}  // namespace
+
+Status Wiring::choose_routes(const std::vector<std::vector<std::byte>>& usable) {
+  for (uint32_t r = 0; r < nranks_; ++r)
+    if (usable[r].size() != nranks_) return fail(tuttiInternalError, "{} sent a malformed answer", describe(Rank{r}));
+  route_.assign(nranks_, kNoRoute);
+  for (uint32_t r = 0; r < nranks_; ++r) {
+    if (r == self_) continue;
+    route_[r] = route_between(usable, self_, r);
+    if (route_[r] != kNoRoute) continue;
+    std::string reasons;
+    for (const Offer& offer : offers_) {
+      const std::string reason = offer.transport ? offer.transport->unreachable_reason(Rank{r}) : offer.why_not;
+      reasons += fmt::format("; {}: {}", offer.name, reason.empty() ? "the other end cannot use it" : reason);
+    }
+    return invalid_usage("no allowed transport connects {} and {}{}; TUTTI_TRANSPORT chooses among shm and tcp",
+                         describe(self_), describe(Rank{r}), reasons.empty() ? "; none is allowed" : reasons);
+  }
+  return {};
+}
+
+void Wiring::gather_facts(const std::vector<std::vector<std::byte>>& usable) {
+  facts_.nranks = nranks_;
+  facts_.max_message_bytes = loopback_->max_message_bytes();
+  std::vector<bool> used(offers_.size(), false);
+  for (uint32_t a = 0; a < nranks_; ++a) {
+    uint32_t ranks_on_node = 0;
+    for (uint32_t b = 0; b < nranks_; ++b) {
+      ranks_on_node += cards_[b].host == cards_[a].host;
+      if (a == b) continue;
+      const size_t route = route_between(usable, a, b);
+      if (route == kNoRoute) continue;  // those two report it
+      used[route] = true;
+      facts_.max_message_bytes = std::min(facts_.max_message_bytes, cards_[a].ways[route].max_message_bytes);
+    }
+    facts_.oversubscribed |= ranks_on_node > cards_[a].cores;
+    if (a == self_) ranks_here_ = static_cast<int>(ranks_on_node);
+  }
+  cores_here_ = static_cast<int>(cards_[self_].cores);
+  for (size_t i = 0; i < offers_.size(); ++i) {
+    if (!used[i]) continue;
+    transport_list_ += fmt::format("{}{}", transport_list_.empty() ? "" : ",", offers_[i].name);
+    facts_.all_mapped &= offers_[i].mapped;
+  }
+  if (transport_list_.empty()) transport_list_ = "self";
+}
+
+// One line a kind of pair, not one a pair.
+void Wiring::log_routes() const {
+  if (!log_enabled(LogLevel::info, Subsystem::init)) return;
+  for (size_t i = 0; i < offers_.size(); ++i) {
+    std::string ranks;
+    for (uint32_t r = 0; r < nranks_; ++r)
+      if (r != self_ && route_[r] == i) ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", r);
+    const std::string_view without = offers_[i].transport ? "no rank" : std::string_view(offers_[i].why_not);
+    log(LogLevel::info, Subsystem::init, static_cast<int>(self_), "{} serves {}", offers_[i].name,
+        ranks.empty() ? std::string(without) : "ranks " + ranks);
+  }
+}
+
+Result<SendEnd*> Wiring::send_end(const Peer& peer) {
+  std::unique_ptr<SendEnd>& end = sends_[link_key(peer)];
+  if (!end) {
+    TUTTI_TRY_ASSIGN(auto link, transport_for(peer.rank).open_send(peer.rank, peer.channel));
+    end = std::make_unique<SendEnd>();
+    end->link = std::move(link);
+    end->peer = peer.rank;
+  }
+  return end.get();
+}
+
+Result<RecvLink*> Wiring::recv_link(const Peer& peer) {
+  std::unique_ptr<RecvLink>& link = recvs_[link_key(peer)];
+  if (!link) {
+    TUTTI_TRY_ASSIGN(link, transport_for(peer.rank).open_recv(peer.rank, peer.channel));
+  }
+  return link.get();
+}
+
+Status Wiring::progress() {
+  for (Offer& offer : offers_)
+    if (offer.transport) TUTTI_TRY(offer.transport->progress());
+  return loopback_->progress();
+}
+
+bool Wiring::drained() const {
+  return std::all_of(offers_.begin(), offers_.end(),
+                     [](const Offer& offer) { return !offer.transport || offer.transport->drained(); });
+}
+
+bool Wiring::prepare_wait(std::vector<pollfd>& descriptors) {
+  bool quiet = loopback_->prepare_wait(descriptors);
+  for (Offer& offer : offers_)
+    if (offer.transport) quiet &= offer.transport->prepare_wait(descriptors);
+  return quiet;
+}
+
+void Wiring::finish_wait() {
+  loopback_->finish_wait();
+  for (Offer& offer : offers_)
+    if (offer.transport) offer.transport->finish_wait();
+}
+
+Status Wiring::check_peers() {
+  for (Offer& offer : offers_)
+    if (offer.transport) TUTTI_TRY(offer.transport->check_peers());
+  return {};
+}
+
+}  // namespace tutti

@@ -1,0 +1,92 @@
+// Wiring: the composition root. The only code that names concrete transports; it makes them, agrees with the other ranks
+// which one serves each pair, and opens links when a plan first needs them.
+#pragma once
+
+#include <unordered_map>
+
+#include "bootstrap/rendezvous.h"
+#include "engine/link_source.h"
+
+namespace tutti {
+
+// What all ranks know alike after wiring; choices that must agree are made from these alone.
+struct Facts {
+  Rank nranks{1};
+  uint64_t max_message_bytes = 0;  // what every link carries
+  bool all_mapped = true;          // every pair is served by mapped links
+  bool oversubscribed = false;     // on some node ranks outnumber cores
+};
+
+class Wiring final : public LinkSource {
+ public:
+  // Collective over all ranks of `control`. Errors name the transports, and why each does not serve.
+  static Result<std::unique_ptr<Wiring>> create(const Config& config, std::vector<std::byte> key, Control& control,
+                                                Rank self, Rank nranks);
+  ~Wiring() override;
+
+  Result<SendEnd*> send_end(const Peer& peer) override;
+  Result<RecvLink*> recv_link(const Peer& peer) override;
+
+  const Facts& facts() const { return facts_; }
+  int ranks_here() const { return ranks_here_; }
+  int cores_here() const { return cores_here_; }
+  std::string_view transport_name(Rank peer) const { return transport_for(peer).name(); }
+  // Those that serve some pair of different ranks ("self" for a single rank), comma-separated.
+  const std::string& transport_list() const { return transport_list_; }
+
+  // All transports together; see transport.h.
+  Status progress();
+  bool drained() const;
+  bool prepare_wait(std::vector<pollfd>& descriptors);
+  void finish_wait();
+  Status check_peers();
+
+ private:
+  // One transport that the configuration allows; without `transport`, why this rank could not make it.
+  struct Offer {
+    std::string_view name;
+    bool mapped = false;
+    std::unique_ptr<Transport> transport;
+    std::string why_not;
+  };
+  // What a rank tells the others of itself.
+  struct RankCard {
+    std::string host;  // host_identity()
+    uint32_t cores = 1;
+    uint64_t agreement_hash = 0;
+    struct Way {
+      uint64_t max_message_bytes = 0;
+      std::vector<std::byte> address;  // empty: not offered
+    };
+    std::vector<Way> ways;  // one for each of offers_
+  };
+  Wiring(Rank self, Rank nranks) : self_(self), nranks_(nranks) {}
+  Status make_offers(const TransportContext& context);
+  Transport& transport_for(Rank peer) const { return peer == self_ ? *loopback_ : *offers_[route_[peer]].transport; }
+  std::vector<std::byte> own_card(uint64_t agreement_hash) const;
+  Status read_cards(const std::vector<std::vector<std::byte>>& blobs, uint64_t agreement_hash);
+  Status set_peers();
+  std::vector<std::byte> usable_offers() const;
+  Status choose_routes(const std::vector<std::vector<std::byte>>& usable);
+  void gather_facts(const std::vector<std::vector<std::byte>>& usable);
+  void log_routes() const;
+  std::string describe(Rank rank) const;
+
+  const Rank self_;
+  const Rank nranks_;
+  std::vector<Introduction> members_;
+  std::vector<Offer> offers_;  // in order of preference
+  std::unique_ptr<Transport> loopback_;
+  std::vector<RankCard> cards_;
+  std::vector<size_t> route_;  // by peer: index into offers_
+  Facts facts_;
+  int ranks_here_ = 1, cores_here_ = 1;
+  std::string transport_list_;
+  std::unordered_map<uint32_t, std::unique_ptr<SendEnd>> sends_;  // by (peer, channel)
+  std::unordered_map<uint32_t, std::unique_ptr<RecvLink>> recvs_;
+};
+
+// "rank 3 (host b, pid 71)".
+std::string describe(const Introduction& member);
+
+}  // namespace tutti

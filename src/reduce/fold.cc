@@ -1,0 +1,86 @@
+#include "reduce/fold.h"
+
+#include <cstring>
+
+#include "reduce/fold_call.h"
+#include "reduce/targets.h"
+
+// Compiled for: SSE4 (2008), AVX2 (2013), AVX3 (AVX-512, 2017), NEON, and the plain code that everything falls back to.
+// SSSE3 without SSE4 is a processor of 2006; the later AVX-512 sets add nothing that a fold uses. Scalable vectors
+// cannot be held in arrays, as the loops do. Each instruction set costs about 300 KiB of object code.
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "reduce/fold.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+#include "reduce/fold-inl.h"
+
+#ifdef __FAST_MATH__
+#error "Folds promise the same bits on every machine; compile them without -ffast-math"
+#endif
+
+#if HWY_ONCE
+namespace tutti {
+
+HWY_EXPORT(fold_kernel);
+HWY_EXPORT(target_name);
+
+namespace {
+
+// k == 1 with nothing to compute: NaNs keep their payload, and memcpy knows better than we do how to copy.
+void copy(const void* operand, std::span<void* const> results, size_t bytes) {
+  for (void* result : results)
+    if (result != operand) std::memcpy(result, operand, bytes);
+}
+
+// Asked once, before a target is forced: afterwards Highway reports only that one.
+const std::vector<int64_t>& usable_targets() {
+  static const std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
+  return targets;
+}
+
+}  // namespace
+
+void fold(const FoldSpec& spec, std::span<const void* const> operands, int own_operand, bool complete,
+          std::span<void* const> results, size_t count) {
+  if (count == 0) return;
+  const bool scales = spec.op == ReduceOp::premul_sum && own_operand != kNoOwnOperand;
+  const bool divides = spec.op == ReduceOp::avg && complete;
+  if (operands.size() == 1 && !scales && !divides) return copy(operands[0], results, count * size_of(spec.type));
+  const bool is_sum = spec.op == ReduceOp::avg || spec.op == ReduceOp::premul_sum;
+  const FoldCall call{
+      .type = spec.type,
+      .op = is_sum ? ReduceOp::sum : spec.op,
+      .operands = reinterpret_cast<const uint8_t* const*>(operands.data()),
+      .operand_count = operands.size(),
+      .scaled_operand = scales ? static_cast<size_t>(own_operand) : operands.size(),
+      .scalar_bits = spec.scalar_bits,
+      .divisor = divides ? spec.nranks : 0,
+      .results = reinterpret_cast<uint8_t* const*>(results.data()),
+      .result_count = results.size(),
+      .count = count,
+  };
+  HWY_DYNAMIC_DISPATCH(fold_kernel)(call);
+}
+
+std::string_view fold_target() { return HWY_DYNAMIC_DISPATCH(target_name)(); }
+
+std::vector<std::string_view> fold_targets() {
+  std::vector<std::string_view> names;
+  for (int64_t target : usable_targets()) names.push_back(hwy::TargetName(target));
+  return names;
+}
+
+bool force_fold_target(std::string_view name) {
+  int64_t mask = 0;  // Highway's word for "what the processor has"
+  for (int64_t target : usable_targets())
+    if (name == hwy::TargetName(target)) mask = target;
+  if (mask == 0 && !name.empty()) return false;
+  hwy::SetSupportedTargetsForTest(mask);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  return true;
+}
+
+}  // namespace tutti
+#endif  // HWY_ONCE

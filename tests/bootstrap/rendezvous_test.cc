@@ -20,7 +20,7 @@ TEST_P(Meeting, AllJoinExchangeAndLeave) {
     for (uint32_t r = 0; r < n; ++r)
       threads.emplace_back([&, r] {
         first[r] = controls[r]->exchange(blob("first of " + std::to_string(r)));
-        second[r] = controls[r]->exchange(std::vector<std::byte>(r * 1000, std::byte{1}));
+        second[r] = controls[r]->exchange(std::vector<std::byte>(r * 100, std::byte{1}));
       });
   }
   for (uint32_t r = 0; r < n; ++r) {
@@ -30,7 +30,7 @@ TEST_P(Meeting, AllJoinExchangeAndLeave) {
     ASSERT_EQ(controls[r]->members().size(), n);
     for (uint32_t q = 0; q < n; ++q) {
       EXPECT_EQ(first[r].value()[q], blob("first of " + std::to_string(q)));
-      EXPECT_EQ(second[r].value()[q].size(), q * 1000);
+      EXPECT_EQ(second[r].value()[q].size(), q * 100);
       EXPECT_EQ(controls[r]->members()[q].rank, q);
       EXPECT_EQ(controls[r]->members()[q].host, "host" + std::to_string(q));
       EXPECT_EQ(controls[r]->members()[q].pid, 1000 + static_cast<int>(q));

@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "plan/builder.h"
+#include "plan/dump.h"
 
 namespace tutti {
 namespace {
 
-std::string_view name_of(Buffer buffer) {
-  constexpr std::string_view kNames[] = {"none", "in", "out", "scratch"};
-  return kNames[static_cast<size_t>(buffer)];
-}
+// More iterations than any algorithm needs; a bound keeps a run over a broken plan short.
+constexpr uint32_t kRepeatMax = 1u << 20;
 
 // A plan is data that may have been parsed or mutated, so errors are the plan's fault and not the caller's.
 template <class... Args>
@@ -72,8 +71,8 @@ Status check_move(const Plan& plan, const Contract& contract, Rank self, LaneId 
   if (operands == 0) return wrong(self, lane_id, index, "it has no operand");
   if (m.store_to == Buffer::none && m.send_count == 0) return wrong(self, lane_id, index, "its result goes nowhere");
   if (m.store_to == Buffer::in) return wrong(self, lane_id, index, "it stores to in, which is the caller's");
-  if (m.repeat == 0 || m.span == 0)
-    return wrong(self, lane_id, index, "repeat {} and span {} must be 1 at least", m.repeat, m.span);
+  if (m.repeat == 0 || m.repeat > kRepeatMax || m.span == 0)
+    return wrong(self, lane_id, index, "repeat {} must be 1 .. {}, span {} 1 at least", m.repeat, kRepeatMax, m.span);
   if (m.complete > 1) return wrong(self, lane_id, index, "complete is {}; it may be 0 or 1", m.complete);
   if (m.local_pos > m.recv_count) return wrong(self, lane_id, index, "operand number {} of {}", m.local_pos, operands);
   if (!contract.reduces() && (operands > 1 || m.complete))

@@ -29,6 +29,7 @@ class Sender {
   void scribble_over_retired();
   SendLink& link() { return *link_; }
   uint64_t sent() const { return sent_; }
+  void close() { link_.reset(); }
 
  private:
   std::unique_ptr<SendLink> link_;

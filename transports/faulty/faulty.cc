@@ -30,6 +30,9 @@ class Veil {
  public:
   explicit Veil(Faults& faults) : faults_(faults) {}
 
+  // Errors stay: one that was told is not withheld afterwards.
+  Status failure;
+
   // Before looking: an answer that is "not yet" for no reason.
   bool spurious() {
     const bool yes = faults_.rng.below(100) < faults_.options.spurious_percent;
@@ -61,21 +64,25 @@ class FaultySendLink final : public SendLink {
   bool mapped() const override { return inner_->mapped(); }
 
   Result<std::byte*> claim(size_t bytes) override {
+    TUTTI_TRY(veil_.failure);
     TUTTI_TRY(faults_.count_call());
     if (faults_.dead(peer_) || veil_.spurious()) return static_cast<std::byte*>(nullptr);
-    TUTTI_TRY_ASSIGN(std::byte* const room, inner_->claim(bytes));
-    return room && veil_.conceal() ? nullptr : room;
+    auto room = inner_->claim(bytes);
+    if (!room.ok()) return veil_.failure = room.status();
+    return *room && veil_.conceal() ? nullptr : *room;
   }
   void post(size_t bytes, const Stamp& stamp) override {
     inner_->post(bytes, stamp);
     veil_.next();
   }
   Result<bool> put(std::span<const ConstPiece> pieces, const Stamp& stamp) override {
+    TUTTI_TRY(veil_.failure);
     TUTTI_TRY(faults_.count_call());
     // What was put cannot be taken back, so the delay comes before the look.
     if (faults_.dead(peer_) || veil_.spurious() || veil_.conceal()) return false;
-    TUTTI_TRY_ASSIGN(const bool taken, inner_->put(pieces, stamp));
-    if (taken) veil_.next();
+    auto taken = inner_->put(pieces, stamp);
+    if (!taken.ok()) return veil_.failure = taken.status();
+    if (*taken) veil_.next();
     return taken;
   }
   uint64_t retired() const override { return inner_->retired(); }
@@ -95,11 +102,14 @@ class FaultyRecvLink final : public RecvLink {
   bool mapped() const override { return inner_->mapped(); }
 
   Result<Arrival> receive(std::span<const MutablePiece> into, size_t bytes, const Stamp& stamp) override {
+    TUTTI_TRY(veil_.failure);
     TUTTI_TRY(faults_.count_call());
     if (faults_.dead(peer_) || veil_.spurious()) return Arrival{};
     // An arrival is told once, so a concealed one is kept.
     if (held_.state == Arrival::State::pending) {
-      TUTTI_TRY_ASSIGN(held_, inner_->receive(into, bytes, stamp));
+      auto arrival = inner_->receive(into, bytes, stamp);
+      if (!arrival.ok()) return veil_.failure = arrival.status();
+      held_ = *arrival;
     }
     if (held_.state == Arrival::State::pending || veil_.conceal()) return Arrival{};
     return held_.state == Arrival::State::mismatch ? held_ : std::exchange(held_, Arrival{});

@@ -1,10 +1,10 @@
 // Rendezvous: how ranks find each other, and the control channel that they keep.
 //
-// One process holds the *hub*: a listening socket and one thread that sleeps in poll(). Every rank (the hub's own process
-// included) keeps one TCP connection to it, its Control. The hub gathers one blob from each rank and hands all of them to
-// all (exchange), notices a closed connection (a dead process) at once, and passes errors on to everybody. It never
-// touches data. Strangers, port scanners and wrong keys are dropped without disturbing the ranks (HMAC-SHA256 over fresh
-// nonces of both sides with the 256-bit key of the unique id; the wire format is in wire.h).
+// One process holds the *hub*: a listening socket and one thread that sleeps in poll(). Every rank (the hub's own
+// process included) keeps one TCP connection to it, its Control. The hub gathers one blob from each rank and hands all
+// of them to all (exchange), notices a closed connection (a dead process) at once, and passes errors on to everybody.
+// It never touches data. Strangers, port scanners and wrong keys are dropped without disturbing the ranks (HMAC-SHA256
+// over fresh nonces of both sides with the 256-bit key of the unique id; the wire format is in wire.h).
 #pragma once
 
 #include <atomic>
@@ -25,9 +25,9 @@ constexpr size_t kSecretBytes = 32;
 
 // Where the hub listens and what proves membership; the contents of a tuttiUniqueId.
 struct MeetingPoint {
-  std::string host;            // numeric IPv4 or IPv6 address (with %scope) or, from a launcher, a name
+  std::string host;  // numeric IPv4 or IPv6 address (with %scope) or, from a launcher, a name
   uint16_t port = 0;
-  uint16_t port_count = 1;     // a launcher's port may be taken: the hub uses the first free of this many, clients try all
+  uint16_t port_count = 1;  // a launcher's port may be taken: the hub uses the first free of this many, clients try all
   std::array<std::byte, kSecretBytes> key{};
 };
 tuttiUniqueId encode(const MeetingPoint& point);
@@ -36,7 +36,8 @@ Result<MeetingPoint> decode_unique_id(const tuttiUniqueId& id);
 
 class Hub {
  public:
-  // Listens (config: interface, family, port range) and starts the thread. With `fixed`, on that point's port(s) and key.
+  // Listens (config: interface, family, port range) and starts the thread. With `fixed`, on that point's port(s) and
+  // key.
   static Result<std::unique_ptr<Hub>> create(const Config& config, const MeetingPoint* fixed = nullptr);
   virtual ~Hub() = default;  // tells the ranks that it leaves on purpose, closes, joins the thread
   virtual MeetingPoint meeting_point() const = 0;
@@ -63,21 +64,27 @@ struct ControlNews {
 // A rank's connection to the hub. One thread at a time, except abort-safe calls marked so.
 class Control {
  public:
-  // Connects, proves the key, waits for all nranks (re-trying the connection until the deadline, since the hub's process
-  // may start later). Errors: tuttiTimeout naming the missing ranks; tuttiInvalidUsage for a rank claimed twice, another
-  // nranks, another version, naming both sides; tuttiInvalidArgument for a wrong key. `abort` is polled.
-  static Result<std::unique_ptr<Control>> join(const MeetingPoint& point, const Introduction& self, const Config& config,
-                                               const std::atomic<bool>& abort);
+  // Connects, proves the key, waits for all nranks (re-trying the connection until the deadline, since the hub's
+  // process may start later). Errors: tuttiTimeout naming the missing ranks (the first rank to lose patience, by its
+  // own timeout, ends it for all); tuttiInvalidUsage for a rank claimed twice, another nranks, another version, naming
+  // both sides, told to everybody present, or for a group that is complete already, told to the latecomer alone;
+  // tuttiInvalidArgument for a wrong key. `abort` is looked at every 50 ms, also by exchange(), so it must outlive the
+  // Control.
+  static Result<std::unique_ptr<Control>> join(const MeetingPoint& point, const Introduction& self,
+                                               const Config& config, const std::atomic<bool>& abort);
   virtual ~Control() = default;
 
-  // Collective over all ranks: blobs[r] is what rank r passed. Blocks until all came, with the config's timeout.
+  // Collective over all ranks: blobs[r] is what rank r passed, up to 4 MiB. Blocks until all came, with the config's
+  // timeout; a rank that stays away is named to everybody. Fails at once when the group has failed or a rank has left.
   virtual Result<std::vector<std::vector<std::byte>>> exchange(std::vector<std::byte> mine) = 0;
 
   // Non-blocking: reads what has come. Safe to call often (one recv).
   virtual ControlNews poll() = 0;
-  virtual int descriptor() const = 0;  // readable when poll() has something
+  virtual int descriptor() const = 0;  // readable when poll() has something; -1 once the hub is gone
 
-  // Tells the hub of this rank's failure, once; it goes to everybody. Non-blocking, callable from any thread.
+  // Tells the hub of this rank's failure, once; it goes to everybody, this rank too, with rank, host and pid in front.
+  // tuttiInvalidUsage and tuttiTimeout keep their code, all else is tuttiRemoteError there. Of several failures the
+  // first to reach the hub is the group's. Non-blocking, callable from any thread.
   virtual void report_failure(const Status& status) = 0;
   // "I have waited long, in this operation": the hub compares what ranks say of one sequence number and answers with a
   // failure (through poll()) when tags differ. `what` is the operation in words.

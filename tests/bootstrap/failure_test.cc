@@ -3,14 +3,13 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "bootstrap/wire.h"
+#include "bootstrap/control.h"
 #include "group_fixture.h"
 
 namespace tutti::test {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 std::string text(const Status& status) { return std::string(status.message()); }
@@ -166,17 +165,15 @@ TEST(JoinFails, WhenAborted) {
 
 TEST(JoinFails, WhenTheHubLeaves) {
   auto hub = make_hub();
-  const MeetingPoint point = hub->meeting_point();
-  std::optional<ControlResult> result;
-  std::jthread waiting([&] { result.emplace(join(point, introduction(0, 3), loopback_config(2))); });
-  // A second rank that has been told about the first is sure that the first is in.
-  Introduction twin = introduction(0, 3);
-  twin.pid = 5;
-  const ControlResult second = join(point, twin);
+  const Introduction self = introduction(0, 2);
+  const Nanoseconds deadline = steady_now() + 20 * kSecond;
+  Result<Acquaintance> met = dial(hub->meeting_point(), self, deadline, never_aborted());
+  ASSERT_TRUE(met.ok()) << text(met.status());
   hub.reset();
-  waiting.join();
-  EXPECT_FALSE(second.ok());
-  EXPECT_FALSE(result->ok());
+  ControlChannel control(std::move(met).value(), self, loopback_config(), never_aborted());
+  const Status status = control.wait_for_group(deadline);
+  EXPECT_EQ(status.code(), tuttiRemoteError);
+  EXPECT_THAT(text(status), AllOf(HasSubstr("holds the meeting point"), HasSubstr("left while this rank waited")));
 }
 
 TEST(HubFails, WhenThePortRangeIsTaken) {
@@ -305,17 +302,13 @@ TEST(Failures, TheDeathOfTheHubsProcessIsNoticed) {
 
 TEST(Failures, ADeathBeforeTheGroupIsCompleteIsTold) {
   const auto hub = make_hub();
-  std::atomic<bool> abort = false;
-  std::optional<ControlResult> quitter, patient;
-  std::jthread first(
-      [&] { quitter.emplace(Control::join(hub->meeting_point(), introduction(0, 3), loopback_config(), abort)); });
-  std::jthread second([&] { patient.emplace(join(hub->meeting_point(), introduction(1, 3), loopback_config(3))); });
-  abort.store(true);
-  first.join();
-  second.join();
-  EXPECT_FALSE(patient->ok());
-  // Either the first was in and its end was noticed, or it gave up before it was.
-  EXPECT_THAT(text(*patient), AnyOf(HasSubstr("rank 0 (host host0, pid 1000) died"), HasSubstr("ranks 0, 2 did not")));
+  {
+    const auto met = dial(hub->meeting_point(), introduction(0, 3), steady_now() + 20 * kSecond, never_aborted());
+    ASSERT_TRUE(met.ok()) << text(met.status());
+  }
+  const ControlResult other = join(hub->meeting_point(), introduction(1, 3));
+  EXPECT_EQ(other.status().code(), tuttiRemoteError);
+  EXPECT_THAT(text(other), HasSubstr("rank 0 (host host0, pid 1000) died or lost its connection"));
 }
 
 TEST(Stalls, RanksThatDisagreeAreBothNamed) {

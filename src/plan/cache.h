@@ -1,5 +1,5 @@
-// PlanCache: plans that were made once, by everything that a plan depends on. Sizes, types and addresses are not part of
-// it, so a communicator needs few plans however many different calls it sees.
+// PlanCache: plans that were made once, by everything that a plan depends on. Sizes, types and addresses are not part
+// of it, so a communicator needs few plans however many different calls it sees.
 //
 // One per communicator. Not thread-safe: its owner locks. References stay valid until clear().
 #pragma once
@@ -36,9 +36,9 @@ class PlanCache {
   struct Hash {
     size_t operator()(const PlanKey& key) const {
       size_t h = std::hash<std::string_view>()(key.algorithm);
-      for (const uint32_t field : {static_cast<uint32_t>(key.shape.collective), static_cast<uint32_t>(key.shape.nranks),
-                                   static_cast<uint32_t>(key.shape.root), key.shape.lanes,
-                                   static_cast<uint32_t>(key.rank)})
+      for (const uint32_t field :
+           {static_cast<uint32_t>(key.shape.collective), static_cast<uint32_t>(key.shape.nranks),
+            static_cast<uint32_t>(key.shape.root), key.shape.lanes, static_cast<uint32_t>(key.rank)})
         h = (h ^ field) * 0x9e3779b97f4a7c15ULL;
       return h;
     }

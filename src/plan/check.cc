@@ -8,8 +8,9 @@
 namespace tutti {
 namespace {
 
-// More iterations than any algorithm needs; a bound keeps a run over a broken plan short.
+// More iterations and chunks than any algorithm needs; bounds keep a run over a broken plan short and small.
 constexpr uint32_t kRepeatMax = 1u << 20;
+constexpr uint32_t kChunksMax = 1u << 24;
 
 // A plan is data that may have been parsed or mutated, so errors are the plan's fault and not the caller's.
 template <class... Args>
@@ -104,6 +105,9 @@ std::string describe(Rank rank, LaneId lane, const Cursor& cursor) {
 }
 
 Status check_plan(const Plan& plan, const Contract& contract, Rank self) {
+  if (plan.chunks > kChunksMax || plan.scratch_chunks > kChunksMax)
+    return fail(tuttiInvalidUsage, "rank {}: {} chunks and {} of scratch; {} each are the most",
+                static_cast<uint32_t>(self), plan.chunks, plan.scratch_chunks, kChunksMax);
   if (plan.chunks == 0 || plan.chunks != contract.chunks())
     return fail(tuttiInvalidUsage, "rank {}: the plan has {} chunks; rank 0's has {} (at least 1)",
                 static_cast<uint32_t>(self), plan.chunks, contract.chunks());

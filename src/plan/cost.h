@@ -1,7 +1,9 @@
-// Cost: how long the plans of a shape take on given links, by running them over times: (max, +) over alpha, beta, gamma.
+// Cost: how long the plans of a shape take on given links, by running them over times: (max, +) over alpha, beta,
+// gamma.
 //
 //   a step begins when its lane is free and its messages are there, and takes  step_s + gamma * bytes * (operands - 1)
-//   a message leaves when its step is done and its link is free, holds the link for  beta * bytes, and arrives alpha later
+//   a message leaves when its step is done and its link is free, holds the link for  beta * bytes, and arrives alpha
+//   later
 //
 // FIFOs are taken to be deep enough that nobody waits for room. For n ranks in a ring this gives the textbook's
 // 2 (n - 1) (alpha + beta * bytes) + (n - 1) gamma * bytes; for overlapping lanes and tiles, what formulas leave out.
@@ -16,15 +18,15 @@
 namespace tutti {
 
 struct LinkCost {
-  double alpha_s = 0;           // latency
-  double beta_s_per_byte = 0;   // inverse bandwidth
-  uint32_t resource = 0;        // what the message occupies meanwhile: links of equal number take turns
+  double alpha_s = 0;          // latency
+  double beta_s_per_byte = 0;  // inverse bandwidth
+  uint32_t resource = 0;       // what the message occupies meanwhile: links of equal number take turns
 };
 
 struct CostModel {
   std::function<LinkCost(Rank source, Rank destination)> link;  // called once per FIFO
-  double gamma_s_per_byte = 0;  // folding one more operand
-  double step_s = 0;            // overhead of a step
+  double gamma_s_per_byte = 0;                                  // folding one more operand
+  double step_s = 0;                                            // overhead of a step
 };
 
 // Every pair of ranks has a link of its own.
@@ -33,13 +35,13 @@ CostModel full_mesh(uint32_t nranks, double alpha_s, double beta_s_per_byte);
 CostModel one_port(double alpha_s, double beta_s_per_byte);
 
 struct Cost {
-  double seconds = 0;             // when the last lane has ended
-  double bytes_sent_max = 0;      // by one rank
+  double seconds = 0;         // when the last lane has ended
+  double bytes_sent_max = 0;  // by one rank
   uint64_t messages = 0;
 };
 
-// Every chunk has chunk_bytes bytes and travels in `tiles` tiles. O(steps x tiles). Fails as verify() does on plans that do
-// not run. Messages of several lanes on one resource are served in the order in which the run comes upon them.
+// Every chunk has chunk_bytes bytes and travels in `tiles` tiles. O(steps x tiles). Fails as verify() does on plans
+// that do not run. Messages of several lanes on one resource are served in the order in which the run comes upon them.
 Result<Cost> estimate_cost(const Shape& shape, std::span<const Plan> plans, const CostModel& model, double chunk_bytes,
                            uint32_t tiles = 1);
 

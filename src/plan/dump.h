@@ -7,8 +7,8 @@
 //     move recv 0 load in[1] at 1 store out[1] send 1 complete
 //
 // A move's words may come in any order, each once. What is not said has Move's default. More words: `count 3` after a
-// slot (so many peers from it on), `span 2`, `peer_step 1`, `load none[2]` (a walk that only gives the size). '#' begins a
-// comment. Plans of several ranks are preceded by `rank 0`, `rank 1`, ...
+// slot (so many peers from it on), `span 2`, `peer_step 1`, `load none[2]` (a walk that only gives the size). '#'
+// begins a comment. Plans of several ranks are preceded by `rank 0`, `rank 1`, ...
 #pragma once
 
 #include <span>
@@ -30,8 +30,8 @@ Result<Plan> parse_plan(std::string_view text);
 // Ranks must come in order from 0.
 Result<std::vector<Plan>> parse_plans(std::string_view text);
 
-// {"chunks":, "scratch_chunks":, "lanes": [{"peers": [{"rank":, "channel":}], "moves": [{...}]}]}; an array of those for
-// several ranks. Fields of a move as in Move; defaults are left out.
+// {"chunks":, "scratch_chunks":, "lanes": [{"peers": [{"rank":, "channel":}], "moves": [{...}]}]}; an array of those
+// for several ranks. Fields of a move as in Move; defaults are left out.
 std::string to_json(const Plan& plan);
 std::string to_json(std::span<const Plan> plans);
 

@@ -10,7 +10,9 @@ namespace {
 // One line as words, with the place of each.
 class Line {
  public:
-  Line(std::string_view text, uint32_t number) : text_(text.substr(0, text.find('#'))), number_(number) { skip_blanks(); }
+  Line(std::string_view text, uint32_t number) : text_(text.substr(0, text.find('#'))), number_(number) {
+    skip_blanks();
+  }
 
   bool at_end() const { return at_ >= text_.size(); }
   // Takes the word or the punctuation if it comes next.
@@ -80,18 +82,23 @@ Status parse_walk(Line& line, Buffer& buffer, ChunkWalk& walk) {
 }
 
 // The words of a move, in the order of to_text.
-constexpr std::string_view kWords[] = {"recv", "load", "at", "store", "send", "span", "repeat", "peer_step", "complete"};
+constexpr std::string_view kWords[] = {"recv", "load",   "at",        "store",   "send",
+                                       "span", "repeat", "peer_step", "complete"};
 
 Status parse_word(Line& line, size_t word, Move& m) {
   switch (word) {
-    case 0: return parse_slots(line, m.recv_first, m.recv_count);
-    case 1: return parse_walk(line, m.load_from, m.load);
+    case 0:
+      return parse_slots(line, m.recv_first, m.recv_count);
+    case 1:
+      return parse_walk(line, m.load_from, m.load);
     case 2: {
       TUTTI_TRY_ASSIGN(m.local_pos, line.number<uint16_t>("an operand number"));
       return {};
     }
-    case 3: return parse_walk(line, m.store_to, m.store);
-    case 4: return parse_slots(line, m.send_first, m.send_count);
+    case 3:
+      return parse_walk(line, m.store_to, m.store);
+    case 4:
+      return parse_slots(line, m.send_first, m.send_count);
     case 5: {
       TUTTI_TRY_ASSIGN(m.span, line.number<uint16_t>("a number of chunks"));
       return {};
@@ -104,7 +111,9 @@ Status parse_word(Line& line, size_t word, Move& m) {
       TUTTI_TRY_ASSIGN(m.peer_step, line.number<int16_t>("a step over slots"));
       return {};
     }
-    default: m.complete = 1; return {};
+    default:
+      m.complete = 1;
+      return {};
   }
 }
 
@@ -115,7 +124,8 @@ Result<Move> parse_move(Line& line) {
     std::optional<size_t> word;
     for (size_t w = 0; w < std::size(kWords) && !word; ++w)
       if (!seen[w] && line.take(kWords[w])) word = w;
-    if (!word) return line.expected("recv, load, at, store, send, span, repeat, peer_step or complete, each at most once");
+    if (!word)
+      return line.expected("recv, load, at, store, send, span, repeat, peer_step or complete, each at most once");
     seen[*word] = true;
     TUTTI_TRY(parse_word(line, *word, m));
   }
@@ -149,7 +159,8 @@ Result<Plan> parse_head(Line& line) {
 Status parse_line(Line& line, std::vector<Plan>& plans, uint32_t& ranks) {
   if (line.take("rank")) {
     TUTTI_TRY_ASSIGN(const uint32_t rank, line.number<uint32_t>("a rank"));
-    if (rank != ranks || plans.size() != ranks) return line.wrong(fmt::format("rank {} is expected here", plans.size()));
+    if (rank != ranks || plans.size() != ranks)
+      return line.wrong(fmt::format("rank {} is expected here", plans.size()));
     ++ranks;
     return line.at_end() ? Status() : line.expected("the end of the line");
   }

@@ -20,10 +20,14 @@ Grid grid_of(Collective collective, Rank nranks, uint32_t chunks) {
 
 uint32_t chunk_count(const Plan& plan, const Grid& grid, Buffer buffer) {
   switch (buffer) {
-    case Buffer::in: return grid.in_blocks * grid.chunks_per_block;
-    case Buffer::out: return grid.out_blocks * grid.chunks_per_block;
-    case Buffer::scratch: return plan.scratch_chunks;
-    case Buffer::none: return 0;
+    case Buffer::in:
+      return grid.in_blocks * grid.chunks_per_block;
+    case Buffer::out:
+      return grid.out_blocks * grid.chunks_per_block;
+    case Buffer::scratch:
+      return plan.scratch_chunks;
+    case Buffer::none:
+      return 0;
   }
   return 0;
 }

@@ -171,6 +171,27 @@ TEST(TcpFailures, AResetConnectionIsFoundByALookAtThePeers) {
               AllOf(HasSubstr("connection from " + description_of(0)), HasSubstr("ECONNRESET")));
 }
 
+TEST(TcpFailures, APeerThatWasSentNothingMayLeave) {
+  Ranks ranks(2);
+  auto send = ranks.send(0, 1);
+  ASSERT_TRUE(ranks.until([&] {
+    std::vector<pollfd> descriptors;
+    return ranks[0].prepare_wait(descriptors) && descriptors.empty();  // the hello has been sent
+  }));
+  // The connection still waits to be accepted, so that the peer's end resets it.
+  ranks.transports[1].reset();
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(ranks[0].check_peers().ok());
+    EXPECT_TRUE(ranks[0].progress().ok());
+  }
+  // It is one as soon as there is something to send.
+  const auto message = random_bytes(10, 1);
+  const ConstPiece piece = whole(message);
+  const auto taken = send->put({&piece, 1}, kStamp);
+  ASSERT_FALSE(taken.ok());
+  EXPECT_THAT(text(taken.status()), HasSubstr(description_of(1)));
+}
+
 // The sender is another process and is killed while a message is under way.
 TEST(TcpFailures, AKilledSenderIsNamed) {
   Ranks ranks(2);
@@ -178,7 +199,7 @@ TEST(TcpFailures, AKilledSenderIsNamed) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     auto link = ranks[0].open_send(Rank{1}, ChannelId{0});
-    const std::vector<std::byte> large(128 << 20, std::byte{1});
+    const std::vector<std::byte> large(64 << 20, std::byte{1});
     const ConstPiece piece = whole(large);
     if (!link.ok() || !(*link)->put({&piece, 1}, kStamp).ok()) ::_exit(1);
     while (ranks[0].progress().ok()) {
@@ -187,7 +208,7 @@ TEST(TcpFailures, AKilledSenderIsNamed) {
   }
   auto recv = ranks.recv(1, 0);
   ranks.transports[0].reset();  // only the child is rank 0
-  std::vector<std::byte> got(128 << 20);
+  std::vector<std::byte> got(64 << 20);
   const MutablePiece piece = whole(got);
   Result<Arrival> arrival = Arrival{};
   bool killed = false;

@@ -105,7 +105,7 @@ TEST(TcpLinks, CarryAHugeMessage) {
   Ranks ranks(2);
   auto send = ranks.send(0, 1);
   auto recv = ranks.recv(1, 0);
-  std::vector<std::byte> source(96 << 20);
+  std::vector<std::byte> source(48 << 20);
   for (size_t i = 0; i < source.size(); i += 4093) source[i] = static_cast<std::byte>(i / 4093);
   ASSERT_TRUE(put_whole(*send, source));
   EXPECT_EQ(send->retired(), 0u);
@@ -118,7 +118,7 @@ TEST(TcpLinks, CarryAHugeMessage) {
 TEST(TcpLinks, TakeMessagesBeforeTheReceiverDoesAnything) {
   Ranks ranks(2);
   auto send = ranks.send(0, 1);
-  const auto large = random_bytes(5 << 20, 1);
+  const auto large = random_bytes(2 << 20, 1);
   ASSERT_TRUE(put_whole(*send, large));
   size_t taken = 1;
   while (put_whole(*send, large)) ++taken;

@@ -15,6 +15,7 @@ namespace tutti::tcp {
 namespace {
 
 constexpr int kEventsPerPoll = 32;
+constexpr int kAcceptsPerPoll = 256;  // a flood of connections must not keep this rank from its work
 
 bool add_to(int epoll, int fd, void* who) {
   epoll_event event{.events = EPOLLIN, .data = {.ptr = who}};
@@ -87,7 +88,7 @@ Status Acceptor::poll(std::vector<Guest>& guests) {
 }
 
 Status Acceptor::accept_all(std::vector<Guest>& guests) {
-  while (pending_.size() < kMaxPending) {
+  for (int i = 0; i < kAcceptsPerPoll && pending_.size() < kMaxPending; ++i) {
     sockaddr_storage from{};
     socklen_t length = sizeof from;
     Fd fd(::accept4(listener_.fd.get(), reinterpret_cast<sockaddr*>(&from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
@@ -96,7 +97,9 @@ Status Acceptor::accept_all(std::vector<Guest>& guests) {
       if (error == EAGAIN) return Status::success();
       if (concerns_one_connection(error)) continue;
       if (pending_.empty()) return socket_error("accept4", error, settings_.descriptors_wanted);
-      break;
+      // Out of descriptors until a stranger's time is up.
+      watch_listener(false);
+      return Status::success();
     }
     auto pending = std::make_unique<Pending>();
     pending->fd = std::move(fd);
@@ -109,9 +112,8 @@ Status Acceptor::accept_all(std::vector<Guest>& guests) {
     pending->since = steady_now();
     if (add_to(epoll_.get(), pending->fd.get(), pending.get())) pending_.push_back(std::move(pending));
   }
-  // Full, or out of descriptors until a stranger's time is up: the others wait in the kernel's queue, and must not wake
-  // anyone meanwhile.
-  watch_listener(false);
+  // Full: the others wait in the kernel's queue, and must not wake anyone meanwhile.
+  if (pending_.size() >= kMaxPending) watch_listener(false);
   return Status::success();
 }
 

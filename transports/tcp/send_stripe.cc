@@ -45,6 +45,7 @@ Status SendStripe::give_up(Status status) {
 void SendStripe::push(const FrameHeader& header, std::span<const ConstPiece> pieces, size_t offset, size_t bytes,
                       uint64_t message) {
   Part& added = part(count_++);
+  used_ = true;
   added.header = header;
   added.message = message;
   added.borrowed = bytes > 0;
@@ -201,12 +202,13 @@ void SendStripe::detach(size_t up_to_bytes) {
   }
 }
 
-void SendStripe::check_broken() {
-  if (!connected_ || !fd_) return;
+bool SendStripe::check_broken() {
+  if (!connected_ || !fd_) return true;
   int error = 0;
   socklen_t length = sizeof error;
   ::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) (void)give_up(connection_error(name(), "the connection broke", error));
+  return error == 0 || !used_;
 }
 
 }  // namespace tutti::tcp

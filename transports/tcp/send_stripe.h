@@ -54,8 +54,9 @@ class SendStripe {
 
   // -1 while between two attempts to connect.
   int descriptor() const { return fd_.get(); }
-  // Takes what the kernel has learnt about the connection.
-  void check_broken();
+  // Takes what the kernel has learnt about the connection. False when it broke although messages travelled on it: a
+  // peer that was never sent anything may have left before it read the hello, and that is no failure by itself.
+  bool check_broken();
 
   bool listed = false;  // the transport's mark: this stripe is among the busy ones
 
@@ -83,6 +84,7 @@ class SendStripe {
   const ConnectionSettings& settings_;
   Fd fd_;
   bool connected_ = false;
+  bool used_ = false;  // a message was pushed
   size_t hello_sent_ = 0;
   Nanoseconds first_try_ = 0, retry_at_ = 0, pause_ = 0;
   std::array<Part, kDepth> parts_;

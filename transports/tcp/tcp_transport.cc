@@ -253,8 +253,7 @@ Status TcpTransport::check_peers() {
     return failure_;
   }
   for (SendStripe* stripe : stripes_) {
-    stripe->check_broken();
-    if (failure_.ok()) failure_ = stripe->status();
+    if (!stripe->check_broken() && failure_.ok()) failure_ = stripe->status();
   }
   for (auto& [key, from] : inbound_) {
     if (!from.channel) continue;

@@ -134,7 +134,7 @@ def wrong_count(rows) -> int:
     total = 0
     for row in rows:
         for place in ("out_of_place", "in_place"):
-            if place in row:
+            if row.get(place):
                 wrong = row[place].get("nwrong")
                 total += 1 if wrong in (None, "N/A") else int(wrong)
     return total

@@ -129,6 +129,10 @@ struct WidenedFloat {
   static HWY_INLINE Integer bits_of(Vector v) { return hn::BitCast(Bits(), v); }
   static HWY_INLINE Vector float_of(Integer bits) { return hn::BitCast(Tag(), bits); }
   static HWY_INLINE Integer zero_extended(Stored s) { return hn::PromoteTo(Bits(), s); }
+  // The low bits of each lane, which no other bits are set above.
+  static HWY_INLINE Stored packed(Integer code) {
+    return hn::TruncateTo(StoredTag(), hn::BitCast(hn::RebindToUnsigned<Bits>(), code));
+  }
 };
 
 // float32 to a format with fewer exponent bits, in integer arithmetic; the code in the low bits of each lane. The same
@@ -199,7 +203,7 @@ struct Float16Codec : WidenedFloat<uint16_t> {
     const Vector canonical = PlainCodec<float>::narrow(v);
     return hn::BitCast(StoredTag(), hn::DemoteTo(hn::Rebind<hwy::float16_t, Tag>(), canonical));
 #else
-    return hn::DemoteTo(StoredTag(), encode<kFloat16>(v));
+    return packed(encode<kFloat16>(v));
 #endif
   }
 };
@@ -217,7 +221,7 @@ struct Bfloat16Codec : WidenedFloat<uint16_t> {
     const auto rounded = hn::ShiftRight<16>(bits + odd + hn::Set(unsigned_tag, 0x7fff));
     const auto code = hn::IfThenElse(hn::RebindMask(unsigned_tag, hn::IsNaN(v)),
                                      hn::Set(unsigned_tag, kBfloat16.quiet_nan()), rounded);
-    return hn::DemoteTo(StoredTag(), hn::BitCast(Bits(), code));
+    return hn::TruncateTo(StoredTag(), code);
   }
 };
 
@@ -228,7 +232,7 @@ struct Float8e5m2Codec : WidenedFloat<uint8_t> {
   static HWY_INLINE Vector scalar(uint64_t bits) {
     return hn::Set(Tag(), tutti::widen(kFloat8e5m2, static_cast<uint32_t>(bits)));
   }
-  static HWY_INLINE Stored narrow(Vector v) { return hn::DemoteTo(StoredTag(), encode<kFloat8e5m2>(v)); }
+  static HWY_INLINE Stored narrow(Vector v) { return packed(encode<kFloat8e5m2>(v)); }
 };
 
 // A float8e4m3's exponent and mantissa, taken for a float16's, stand for 2^-8 times the value: its bias is 8 less.
@@ -245,7 +249,7 @@ struct Float8e4m3Codec : WidenedFloat<uint8_t> {
   static HWY_INLINE Vector scalar(uint64_t bits) {
     return hn::Set(Tag(), tutti::widen(kFloat8e4m3, static_cast<uint32_t>(bits)));
   }
-  static HWY_INLINE Stored narrow(Vector v) { return hn::DemoteTo(StoredTag(), encode<kFloat8e4m3>(v)); }
+  static HWY_INLINE Stored narrow(Vector v) { return packed(encode<kFloat8e4m3>(v)); }
 };
 
 }  // namespace tutti::HWY_NAMESPACE

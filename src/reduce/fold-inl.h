@@ -1,8 +1,8 @@
 // The fold loops, compiled once per instruction set. fold.cc and only fold.cc includes this.
 //
-// One loop per type, operation and operand count of {2, 3, 4, any}. A trip folds kUnroll vectors: the accumulators stay
-// in registers while the operands are read one after the other, so every byte is loaded once and stored once per
-// result. What is left over goes through the same code one vector at a time, the last one through a buffer.
+// One general loop per type and operation, and one more for each common number of operands. A trip folds a group of
+// vectors: the accumulators stay in registers while the operands are read one after the other, so every byte is loaded
+// once and stored once per result. What is left over at the end makes one more trip through a buffer.
 #if defined(TUTTI_REDUCE_FOLD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_REDUCE_FOLD_INL_H_
 #undef TUTTI_REDUCE_FOLD_INL_H_
@@ -179,26 +179,21 @@ HWY_NOINLINE void fold_any(const FoldCall& call, size_t done) {
   }
 }
 
+// Code of their own for two operands, what rings fold, and for sums of three and four, what trees and small all-to-alls
+// fold: in the first-level cache it is half again as fast as the general loop (310 against 190 GB/s for float32 with
+// AVX-512), beyond it hardly. Every such loop costs 1 KB of code per type and instruction set, and its compilation.
 template <class Codec, class Op>
 void fold_with(const FoldCall& call) {
   size_t done = 0;
-#if HWY_TARGET != HWY_SCALAR
-  if (is_plain(call)) {
-    switch (call.operand_count) {
-      case 2:
-        done = fold_plain<Codec, Op, 2>(call);
-        break;
-      case 3:
-        done = fold_plain<Codec, Op, 3>(call);
-        break;
-      case 4:
-        done = fold_plain<Codec, Op, 4>(call);
-        break;
-      default:
-        break;
+  if constexpr (HWY_TARGET != HWY_SCALAR) {
+    constexpr bool kIsSum = std::is_same_v<Op, Sum>;
+    const size_t plain_operands = is_plain(call) ? call.operand_count : 0;
+    if (plain_operands == 2) done = fold_plain<Codec, Op, 2>(call);
+    if constexpr (kIsSum) {
+      if (plain_operands == 3) done = fold_plain<Codec, Op, 3>(call);
+      if (plain_operands == 4) done = fold_plain<Codec, Op, 4>(call);
     }
   }
-#endif
   if (done < call.count) fold_any<Codec, Op>(call, done);
 }
 

@@ -10,7 +10,7 @@
 //       float8e5m2   infinity, from 61440 on            0x7e
 //       float8e4m3   448, its largest (it has no        0x7f
 //                    infinity; so does one of float32)
-//     (float8e4m3 as NCCL's CUDA type does; float8e5m2 as IEEE 754 does, where NCCL's saturates at 57344.)
+//     (float8e4m3 as CUDA's type does; float8e5m2 as IEEE 754 does, where CUDA's saturates at 57344.)
 //   max, min            a number beats a NaN; NaN only if all operands are NaN; -0 < +0 (IEEE 754-2019 maximumNumber)
 //   NaN                 any NaN result is the positive quiet one without payload: 0x7fc00000 and 0x7ff8000000000000 for
 //                       float32 and float64. Only a copy (k == 1 with nothing to compute) keeps what it finds.

@@ -241,7 +241,8 @@ TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
 /* Page-aligned memory that transports can map or register cheaply. Free with tuttiMemFree. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** pointer, size_t bytes);
 TUTTI_API tuttiResult_t tuttiMemFree(void* pointer);
-/* Tells the transports that [buffer, buffer + bytes) will be used often. Never changes results. */
+/* Tells the transports that [buffer, buffer + bytes) will be used often. Never changes results; self, shm and tcp, the
+ * transports of this release, gain nothing from it. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buffer, size_t bytes, void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 

@@ -224,4 +224,21 @@ Result<Communicator::Factor> Communicator::factor(tuttiRedOp_t op) const {
   return it->second;
 }
 
+// ---- registered buffers
+
+Status Communicator::register_buffer(void* buffer, size_t bytes, void** handle) {
+  std::lock_guard lock(registered_mutex_);
+  auto entry = std::make_unique<RegisteredBuffer>(RegisteredBuffer{buffer, bytes});
+  *handle = entry.get();
+  registered_[*handle] = std::move(entry);
+  return {};
+}
+
+Status Communicator::deregister_buffer(void* handle) {
+  std::lock_guard lock(registered_mutex_);
+  if (registered_.erase(handle) == 0)
+    return invalid_argument("{} is no handle that tuttiCommRegister gave for this communicator", handle);
+  return {};
+}
+
 }  // namespace tutti

@@ -89,6 +89,10 @@ class Communicator {
   Status remove_factor(tuttiRedOp_t op);
   Result<Factor> factor(tuttiRedOp_t op) const;
 
+  // ---- registered buffers; any thread
+  Status register_buffer(void* buffer, size_t bytes, void** handle);
+  Status deregister_buffer(void* handle);
+
   // How an operation would run.
   Result<Choice> choose(Collective collective, Rank root, uint64_t bytes) const {
     return tuner_->choose(collective, root, bytes);
@@ -135,6 +139,13 @@ class Communicator {
   mutable std::mutex factor_mutex_;
   std::map<int, Factor> factors_;
   int next_factor_ = tuttiNumOps;
+
+  struct RegisteredBuffer {
+    void* buffer;
+    size_t bytes;
+  };
+  std::mutex registered_mutex_;
+  std::map<void*, std::unique_ptr<RegisteredBuffer>> registered_;  // by handle
 };
 
 }  // namespace tutti

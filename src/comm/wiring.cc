@@ -48,9 +48,6 @@ uint32_t link_key(const Peer& peer) { return peer.rank * uint32_t{Transport::kMa
 
 Wiring::~Wiring() = default;
 
-std::string describe(const Introduction& member) {
-  return fmt::format("rank {} (host {}, pid {})", static_cast<uint32_t>(member.rank), member.host, member.pid);
-}
 std::string Wiring::describe(Rank rank) const { return tutti::describe(members_[rank]); }
 
 Result<std::unique_ptr<Wiring>> Wiring::create(const Config& config, std::vector<std::byte> key, Control& control,

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "bootstrap/rendezvous.h"
+#include "bootstrap/roster.h"
 #include "engine/link_source.h"
 
 namespace tutti {
@@ -85,8 +86,5 @@ class Wiring final : public LinkSource {
   std::unordered_map<uint32_t, std::unique_ptr<SendEnd>> sends_;  // by (peer, channel)
   std::unordered_map<uint32_t, std::unique_ptr<RecvLink>> recvs_;
 };
-
-// "rank 3 (host b, pid 71)".
-std::string describe(const Introduction& member);
 
 }  // namespace tutti

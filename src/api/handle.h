@@ -1,0 +1,48 @@
+// What hides behind the C handles, and how calls come in: checked, with the failure's sentence kept for
+// tuttiGetLastError, and no exception going out.
+#pragma once
+
+#include <new>
+
+#include "comm/communicator.h"
+#include "comm/stream.h"
+#include "tutti/tutti.h"
+
+// A destroyed handle no longer has its mark, so that most uses of one are noticed.
+struct tuttiComm {
+  static constexpr uint64_t kMark = 0x7475747469636f6dULL;  // "tutticom"
+  uint64_t mark = kMark;
+  std::unique_ptr<tutti::Communicator> impl;
+};
+struct tuttiStream {
+  static constexpr uint64_t kMark = 0x7475747469737472ULL;  // "tuttistr"
+  uint64_t mark = kMark;
+  std::unique_ptr<tutti::Stream> impl;
+};
+
+namespace tutti {
+
+// The sentence of the thread's last failure.
+const char* last_error_text();
+void set_last_error(const Status& status);
+
+Status check_comm(tuttiComm_t comm);
+Status check_stream(tuttiStream_t stream);  // null is fine
+inline Stream* stream_of(tuttiStream_t stream) { return stream ? stream->impl.get() : nullptr; }
+
+// Runs the body of an API function.
+template <class Body>
+tuttiResult_t api_call(Body&& body) noexcept {
+  Status status;
+  try {
+    status = body();
+  } catch (const std::bad_alloc&) {
+    status = Status(tuttiSystemError, "out of memory");
+  } catch (const std::exception& e) {
+    status = Status(tuttiInternalError, e.what());
+  }
+  if (!status.ok()) set_last_error(status);
+  return status.code();
+}
+
+}  // namespace tutti

@@ -1,0 +1,192 @@
+// The rest of the C API: version and errors, groups, operations with a factor, memory, streams, what would be chosen.
+
+#include <sys/mman.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "api/arguments.h"
+#include "api/handle.h"
+#include "comm/group.h"
+
+using namespace tutti;
+
+tuttiResult_t tuttiGetVersion(int* version) {
+  return api_call([&]() -> Status {
+    if (!version) return invalid_argument("version is NULL");
+    *version = TUTTI_VERSION_CODE;
+    return {};
+  });
+}
+
+const char* tuttiGetErrorString(tuttiResult_t result) {
+  switch (result) {
+    case tuttiSuccess: return "success";
+    case tuttiUnhandledDeviceError: return "unhandled device error";
+    case tuttiSystemError: return "system error";
+    case tuttiInternalError: return "internal error";
+    case tuttiInvalidArgument: return "invalid argument";
+    case tuttiInvalidUsage: return "invalid usage";
+    case tuttiRemoteError: return "remote error";
+    case tuttiInProgress: return "in progress";
+    case tuttiTimeout: return "timeout";
+    case tuttiNumResults: break;
+  }
+  return "unknown result code";
+}
+
+const char* tuttiGetLastError(tuttiComm_t comm) {
+  if (comm && check_comm(comm).ok()) {
+    const Status status = comm->impl->error();
+    if (!status.ok()) set_last_error(status);
+  }
+  return last_error_text();
+}
+
+tuttiResult_t tuttiGroupStart(void) {
+  return api_call([]() -> Status {
+    group_start();
+    return {};
+  });
+}
+
+tuttiResult_t tuttiGroupEnd(void) {
+  return api_call([] { return group_end(); });
+}
+
+tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, const void* scalar, tuttiDataType_t type, tuttiComm_t comm) {
+  return api_call([&]() -> Status {
+    TUTTI_TRY(check_comm(comm));
+    if (!op) return invalid_argument("op is NULL");
+    if (!scalar) return invalid_argument("scalar is NULL");
+    Communicator::Factor factor{};
+    TUTTI_TRY_ASSIGN(factor.type, check_type(type));
+    std::memcpy(&factor.scalar_bits, scalar, size_of(factor.type));
+    *op = comm->impl->add_factor(factor);
+    return {};
+  });
+}
+
+tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm) {
+  return api_call([&]() -> Status {
+    TUTTI_TRY(check_comm(comm));
+    return comm->impl->remove_factor(op);
+  });
+}
+
+namespace {
+
+// Sizes of what tuttiMemAlloc gave.
+struct Allocations {
+  std::mutex mutex;
+  std::map<void*, size_t> bytes;
+};
+Allocations& allocations() {
+  static Allocations* const all = new Allocations;  // used until the process ends
+  return *all;
+}
+
+}  // namespace
+
+tuttiResult_t tuttiMemAlloc(void** pointer, size_t bytes) {
+  return api_call([&]() -> Status {
+    if (!pointer) return invalid_argument("pointer is NULL");
+    *pointer = nullptr;
+    if (bytes == 0) return {};
+    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return system_error(fmt::format("mmap of {} bytes", bytes), errno);
+    std::lock_guard lock(allocations().mutex);
+    allocations().bytes[memory] = bytes;
+    *pointer = memory;
+    return {};
+  });
+}
+
+tuttiResult_t tuttiMemFree(void* pointer) {
+  return api_call([&]() -> Status {
+    if (!pointer) return {};
+    std::lock_guard lock(allocations().mutex);
+    const auto it = allocations().bytes.find(pointer);
+    if (it == allocations().bytes.end()) return invalid_argument("{} was not given by tuttiMemAlloc", pointer);
+    ::munmap(pointer, it->second);
+    allocations().bytes.erase(it);
+    return {};
+  });
+}
+
+tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buffer, size_t bytes, void** handle) {
+  return api_call([&]() -> Status {
+    TUTTI_TRY(check_comm(comm));
+    if (!handle) return invalid_argument("handle is NULL");
+    if (!buffer || bytes == 0) return invalid_argument("the buffer is NULL or empty");
+    return comm->impl->register_buffer(buffer, bytes, handle);
+  });
+}
+
+tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {
+  return api_call([&]() -> Status {
+    TUTTI_TRY(check_comm(comm));
+    return comm->impl->deregister_buffer(handle);
+  });
+}
+
+tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream) {
+  return api_call([&]() -> Status {
+    if (!stream) return invalid_argument("stream is NULL; it receives the stream");
+    *stream = nullptr;
+    TUTTI_TRY_ASSIGN(auto made, Stream::create());
+    *stream = new tuttiStream{tuttiStream::kMark, std::move(made)};
+    return {};
+  });
+}
+
+tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
+  return api_call([&]() -> Status {
+    TUTTI_TRY(check_stream(stream));
+    if (!stream) return invalid_argument("stream is NULL; the calling thread's own order cannot be destroyed");
+    stream->mark = 0;
+    delete stream;
+    return {};
+  });
+}
+
+tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream) {
+  return api_call([&]() -> Status {
+    TUTTI_TRY(check_stream(stream));
+    return stream ? stream->impl->synchronize() : Status();
+  });
+}
+
+tuttiResult_t tuttiStreamQuery(tuttiStream_t stream) {
+  if (stream && check_stream(stream).ok() && !stream->impl->idle()) return tuttiInProgress;
+  return api_call([&] { return check_stream(stream); });
+}
+
+tuttiResult_t tuttiCommQueryChoice(tuttiComm_t comm, const char* collective, size_t count, tuttiDataType_t type,
+                                   tuttiChoice_t* choice) {
+  return api_call([&]() -> Status {
+    TUTTI_TRY(check_comm(comm));
+    if (!collective || !choice) return invalid_argument("collective or choice is NULL");
+    if (choice->size < sizeof(tuttiChoice_t))
+      return invalid_argument("choice->size is {}; set it to sizeof(tuttiChoice_t)", choice->size);
+    Request request;
+    TUTTI_TRY_ASSIGN(request.type, check_type(type));
+    // Tools say "sendrecv" of a pair of messages.
+    const auto parsed = std::string_view(collective) == "sendrecv" ? Collective::send : parse_collective(collective);
+    if (!parsed) return invalid_argument("'{}' is no collective; all_reduce, broadcast and so on are", collective);
+    request.collective = *parsed;
+    request.in_block_count = request.out_block_count = count;
+    const Communicator& c = *comm->impl;
+    TUTTI_TRY_ASSIGN(const Choice chosen, c.choose(*parsed, Rank{0}, request.wide_bytes(c.nranks())));
+    choice->algorithm = chosen.algorithm->name.data();
+    choice->protocol = "simple";
+    const std::string list = c.wiring().transport_list().substr(0, sizeof choice->transport - 1);
+    std::memcpy(choice->transport, list.c_str(), list.size() + 1);
+    choice->tile_bytes = chosen.tile_bytes;
+    choice->lanes = static_cast<int>(chosen.lanes);
+    choice->algorithm_forced = chosen.forced;
+    choice->transport_forced = c.config().is_set("TUTTI_TRANSPORT");
+    return {};
+  });
+}

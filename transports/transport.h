@@ -99,8 +99,8 @@ class RecvLink {
   virtual void release() = 0;
 };
 
-// Creates the links of one rank. PeerAddress is what this rank's Transport::address() returned, carried to the others by
-// the bootstrap.
+// Creates the links of one rank, which must be destroyed before it. The addresses in set_peers() are what each rank's
+// address() returned, carried to the others by the bootstrap.
 class Transport {
  public:
   virtual ~Transport() = default;

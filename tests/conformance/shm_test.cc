@@ -178,6 +178,21 @@ TEST(Shm, StrangersAtTheDoorbellDoNoHarm) {
   });
 }
 
+TEST(Shm, ARingThatCameLateIsForgottenAfterOneLook) {
+  auto world = shm_provider().make_world(1, small_config());
+  shm::Address address;
+  ASSERT_TRUE(shm::decode((*world)[0].address(), address));
+  auto stranger = shm::Doorbell::create(shm::Token{std::byte{3}, std::byte{2}, static_cast<std::byte>(::getpid())});
+  ASSERT_TRUE(stranger.ok()) << stranger.status().c_str();
+  stranger->ring(shm::doorbell_name(address.token));
+  for (int ready : {1, 0}) {
+    std::vector<pollfd> descriptors;
+    ASSERT_TRUE((*world)[0].prepare_wait(descriptors));
+    EXPECT_EQ(::poll(descriptors.data(), descriptors.size(), 0), ready);
+    (*world)[0].finish_wait();
+  }
+}
+
 // Why rank 0 cannot reach a rank 1 whose address has been changed.
 std::string reason_for(const std::function<void(shm::Address&)>& change) {
   auto ranks = std::vector<std::unique_ptr<Transport>>();

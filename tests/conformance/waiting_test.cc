@@ -117,6 +117,28 @@ TEST_P(Waiting, DoesNotBlockWhenTheNewsIsThere) {
   EXPECT_TRUE(got.ok());
 }
 
+TEST_P(Waiting, DoesNotBlockWhenThePeerHasLeft) {
+  auto world = make_world(2);
+  Sender sender(world->send_link(0, 1));
+  Receiver receiver(world->recv_link(1, 0));
+  // One message through, so that the link stands before its sender leaves.
+  ASSERT_TRUE(world->until([&] {
+    if (sender.sent() == 0) {
+      EXPECT_TRUE(sender.try_send(payload(0, 10), stamp()).ok());
+    }
+    auto got = receiver.try_receive(10, stamp());
+    return !got.ok() || *got;
+  }));
+  sender.detach();
+  ASSERT_TRUE(world->until([&] { return (*world)[0].drained(); }));
+  auto got = receiver.try_receive(10, stamp());
+  ASSERT_TRUE(got.ok() && !*got);
+  sender.close();
+  world->leave(0);
+  ASSERT_TRUE(sleep_until_news((*world)[1]));
+  ASSERT_TRUE(world->until([&] { return !receiver.try_receive(10, stamp()).ok(); }));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Waiting, testing::ValuesIn(providers()), [](const auto& p) { return p.param.name; });
 
 }  // namespace

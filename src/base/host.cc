@@ -20,10 +20,9 @@ unsigned long namespace_inode(const char* name) {
 // cgroup v2's "quota period" in cores; a huge number where there is no limit.
 double quota_cores() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
-  std::string quota;
-  double period = 0;
-  if (!(file >> quota >> period) || quota == "max" || period <= 0) return 1e9;
-  return std::stod(quota) / period;
+  double quota = 0, period = 0;  // "max" for no limit does not read as a number
+  if (!(file >> quota >> period) || quota <= 0 || period <= 0) return 1e9;
+  return quota / period;
 }
 
 }  // namespace
@@ -41,7 +40,8 @@ std::string host_identity() {
 
 int usable_cores() {
   cpu_set_t set;
-  int cores = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  int cores =
+      ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   cores = static_cast<int>(std::min<double>(cores, std::ceil(quota_cores())));
   return std::max(cores, 1);
 }

@@ -22,12 +22,13 @@ ordered_json json_of(const Device& d) {
           {"device", d.number}, {"device_hex", d.location}, {"device_info", d.model}};
 }
 
-ordered_json json_of(const Measurement& m, bool cpu_time) {
+// Null where there is no number: what was not measured keeps its keys.
+ordered_json json_of(const std::optional<Measurement>& m, bool cpu_time) {
   ordered_json json;
-  json[cpu_time ? "cpu_time" : "time"] = m.time_us;
-  json["alg_bw"] = m.algbw;
-  json["bus_bw"] = m.busbw;
-  json["nwrong"] = m.wrong ? ordered_json(*m.wrong) : ordered_json(nullptr);
+  json[cpu_time ? "cpu_time" : "time"] = m ? ordered_json(m->time_us) : nullptr;
+  json["alg_bw"] = m ? ordered_json(m->algbw) : nullptr;
+  json["bus_bw"] = m ? ordered_json(m->busbw) : nullptr;
+  json["nwrong"] = m && m->wrong ? ordered_json(*m->wrong) : nullptr;
   return json;
 }
 
@@ -60,7 +61,7 @@ ordered_json json_of(const ResultRow& row, const Header& header) {
                        {"redop", operation_name(row.operation)},
                        {"root", std::to_string(row.root)}};
   json["out_of_place"] = json_of(row.out_of_place, header.options.cpu_time);
-  json["in_place"] = row.in_place ? json_of(*row.in_place, header.options.cpu_time) : ordered_json(nullptr);
+  json["in_place"] = json_of(row.in_place, header.options.cpu_time);
   json["actual_iterations"] = row.iterations;
   json["experiment_name"] = header.program;
   json["algorithm"] = row.choice.algorithm;

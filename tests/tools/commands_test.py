@@ -1,0 +1,103 @@
+"""`tutti plan`, `tutti env`, `tutti version`, and docs/env.md."""
+
+import json
+import os
+import re
+import unittest
+from pathlib import Path
+
+from process import BIN, ProgramTest, run
+
+TUTTI = BIN / "tutti"
+SOURCE = Path(os.environ["TUTTI_TEST_SOURCE"])
+
+
+class Env(ProgramTest):
+    def test_the_page_is_what_the_program_prints(self):
+        outcome = self.expect(run([TUTTI, "env", "--markdown"]), 0)
+        self.assertEqual(outcome.out, (SOURCE / "docs/env.md").read_text(),
+                         "docs/env.md is old: write it anew with tutti env --markdown > docs/env.md")
+
+    def test_what_is_set_is_marked(self):
+        outcome = self.expect(run([TUTTI, "env"], TUTTI_TRANSPORT="tcp"), 0)
+        self.assertRegex(outcome.out, r"(?m)^TUTTI_TRANSPORT=.*\[set to tcp\]$")
+        self.assertEqual(outcome.out.count("[set to"), 1)
+        self.assertIn("TUTTI_ALGO=", outcome.out)
+
+    def test_a_refused_environment_is_told(self):
+        outcome = self.expect(run([TUTTI, "env"], TUTTI_TRANSPROT="tcp"), 1)
+        self.assertIn("TUTTI_TRANSPORT", outcome.err)
+        self.assertIn("TUTTI_ALGO=", outcome.out)
+
+
+class Version(ProgramTest):
+    def test_program_and_library(self):
+        self.assertRegex(self.expect(run([TUTTI, "version"]), 0).out, r"^tutti \d+\.\d+\.\d+, library \d+\.\d+\.\d+\n$")
+
+
+class Usage(ProgramTest):
+    def test_no_command(self):
+        self.assertIn("tutti --help", self.expect(run([TUTTI]), 2).err)
+        self.assertIn("plan", self.expect(run([TUTTI, "--help"]), 0).out)
+        self.assertIn("--timeout-kill", self.expect(run([TUTTI, "run", "--help"]), 0).out)
+
+    def test_unknown_command(self):
+        self.expect(run([TUTTI, "sing"]), 2)
+
+
+class Plan(ProgramTest):
+    RING = ("plan", "--collective", "all_reduce", "--algo", "ring", "-n", 4)
+
+    def test_text(self):
+        outcome = self.expect(run([TUTTI, *self.RING]), 0)
+        self.assertEqual(re.findall(r"(?m)^rank (\d+)", outcome.out), ["0", "1", "2", "3"])
+        one = self.expect(run([TUTTI, *self.RING, "--rank", 1]), 0)
+        self.assertTrue(one.out.startswith("plan chunks"), one)
+        self.assertIn("move ", one.out)
+
+    def test_json(self):
+        plans = json.loads(self.expect(run([TUTTI, *self.RING, "--format", "json"]), 0).out)
+        self.assertEqual(len(plans), 4)
+        plan = json.loads(self.expect(run([TUTTI, *self.RING, "--format", "json", "--rank", 2]), 0).out)
+        self.assertEqual(plan, plans[2])
+        self.assertTrue(plan["lanes"][0]["moves"])
+
+    def test_dot(self):
+        graph = self.expect(run([TUTTI, *self.RING, "--format", "dot"]), 0).out
+        self.assertTrue(graph.startswith("digraph"))
+        self.assertGreaterEqual(graph.count("->"), 4)
+
+    def test_root_and_lanes(self):
+        tree = ("plan", "--collective", "broadcast", "--algo", "tree", "-n", 5)
+        plain = self.expect(run([TUTTI, *tree]), 0).out
+        self.assertNotEqual(self.expect(run([TUTTI, *tree, "--root", 3]), 0).out, plain)
+        self.assertGreater(self.expect(run([TUTTI, *tree, "--lanes", 2]), 0).out.count("lane peers"), plain.count("lane peers"))
+
+    def bad(self, *words):
+        outcome = self.expect(run([TUTTI, "plan", *words]), 2)
+        self.assertEqual(outcome.out, "")
+        self.assertEqual(outcome.err.count("\n"), 1, outcome)
+        return outcome.err
+
+    def test_bad_input(self):
+        self.assertIn("--collective", self.bad())
+        self.assertIn("all_reduce", self.bad("--collective", "sing", "--algo", "ring"))
+        self.assertIn("tree", self.bad("--collective", "all_reduce", "--algo", "rign"))
+        self.assertIn("0 to 3", self.bad("--collective", "all_reduce", "--algo", "ring", "--rank", "4"))
+        self.assertIn("0 to 3", self.bad("--collective", "broadcast", "--algo", "ring", "--root", "4"))
+        self.assertIn("-n", self.bad("--collective", "all_reduce", "--algo", "ring", "-n", "0"))
+        self.assertIn("-n", self.bad("--collective", "all_reduce", "--algo", "ring", "-n", "4x"))
+        self.assertIn("--verify", self.bad("--collective", "all_reduce", "--algo", "ring", "-n", "1..4"))
+        self.assertIn("format", self.bad("--format", "xml"))
+        self.assertIn("all ranks", self.bad("--collective", "all_reduce", "--algo", "ring", "--rank", "1", "--format", "dot"))
+
+    def test_verify(self):
+        outcome = self.expect(run([TUTTI, "plan", "--verify", "-n", "1..9"]), 0)
+        self.assertRegex(outcome.out, r"(?m)^ring +all_reduce +right \(9 shapes\)$")
+        self.assertNotIn("WRONG", outcome.out)
+        some = self.expect(run([TUTTI, "plan", "--verify", "--algo", "tree", "-n", "5"]), 0).out.splitlines()
+        self.assertTrue(some and all(line.startswith("tree ") for line in some))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,23 @@
+// Commands: the subcommands of `tutti`. Each adds itself to the command line and says what to do when it is given.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+namespace tutti {
+
+// Runs after parsing; returns the exit status.
+using Action = std::function<int()>;
+
+Action add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes);
+Action add_plan_command(CLI::App& app);
+Action add_env_command(CLI::App& app);
+Action add_version_command(CLI::App& app);
+
+// docs/env.md, from the table of variables.
+std::string environment_as_markdown();
+
+constexpr int kUsageStatus = 2;  // exit status for a wrong command line
+
+}  // namespace tutti

@@ -1,0 +1,48 @@
+// tutti: the command for everything that is not a measurement.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tutti/commands.h"
+
+namespace {
+
+int run(const std::vector<std::string>& words) {
+  // What stands behind the first -- is another program's command line and is not looked at.
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  std::vector<std::string> ours(words.begin(), dashes);
+  const std::vector<std::string> theirs(dashes == words.end() ? dashes : dashes + 1, words.end());
+
+  CLI::App app("Tutti: start ranks, look at plans, list the environment.", "tutti");
+  app.require_subcommand(1);
+  tutti::Action run_ranks = tutti::add_run_command(app, theirs);
+  tutti::Action plan = tutti::add_plan_command(app);
+  tutti::Action env = tutti::add_env_command(app);
+  tutti::Action version = tutti::add_version_command(app);
+  try {
+    std::reverse(ours.begin(), ours.end());  // the order that CLI11 takes
+    app.parse(ours);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "tutti: {} (see tutti --help, tutti run --help)\n", error.what());
+    return tutti::kUsageStatus;
+  }
+  if (app.got_subcommand("run")) return run_ranks();
+  if (app.got_subcommand("plan")) return plan();
+  if (app.got_subcommand("env")) return env();
+  return version();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "tutti: {}\n", error.what());
+    return 1;
+  }
+}

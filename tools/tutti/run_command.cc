@@ -1,0 +1,65 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "tutti/commands.h"
+#include "tutti/run.h"
+
+namespace tutti {
+namespace {
+
+constexpr int kMostRanks = 4096;
+
+int exit_status_of_failure(const Status& status) {
+  if (status.code() == tuttiInvalidArgument) return run::kNotFound;
+  return status.code() == tuttiInvalidUsage ? run::kNotExecutable : 1;
+}
+
+int execute(const run::Spec& spec) {
+  const auto complain = [](std::string_view what) {
+    fmt::print(stderr, "tutti run: {}\n", what);
+    return kUsageStatus;
+  };
+  if (spec.command.empty()) return complain("no program given; write: tutti run -n 4 -- program arguments");
+  for (const std::string& entry : spec.environment)
+    if (entry.find('=') == std::string::npos || entry[0] == '=')
+      return complain(fmt::format("--env '{}' is not NAME=value", entry));
+  const Result<int> status = run::run_ranks(spec);
+  if (status.ok()) return status.value();
+  complain(status.status().message());
+  return exit_status_of_failure(status.status());
+}
+
+}  // namespace
+
+Action add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes) {
+  CLI::App* command = app.add_subcommand("run", "Start the ranks of this host: tutti run -n 4 -- program arguments");
+  auto spec = std::make_shared<run::Spec>();
+  spec->command = after_dashes;
+  command->add_option("-n,--nranks", spec->nranks, "number of ranks")
+      ->required()
+      ->check(CLI::Range(1, kMostRanks))
+      ->type_name("N");
+  command->add_option("--env", spec->environment, "set an environment variable for the ranks; may be repeated")
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);
+  command->add_flag("--label", spec->label, "begin every line of the ranks' output with [rank]");
+  command
+      ->add_option("--timeout-kill", spec->grace_ms,
+                   "milliseconds that ranks have to end when one failed, before SIGTERM, and again before SIGKILL")
+      ->check(CLI::Range(0, 1 << 30))
+      ->type_name("MS")
+      ->capture_default_str();
+  command->footer(
+      "Sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and TUTTI_JOB_ID.\n"
+      "Ends with the status of the rank that failed first (128 + signal when it was killed).");
+  // Without dashes, everything from the first word that is no option of ours.
+  command->prefix_command();
+  return [spec, command] {
+    if (spec->command.empty()) spec->command = command->remaining();
+    return execute(*spec);
+  };
+}
+
+}  // namespace tutti

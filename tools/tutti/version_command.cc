@@ -1,0 +1,23 @@
+#include <fmt/format.h>
+
+#include "tutti/commands.h"
+#include "tutti/tutti.h"
+
+namespace tutti {
+namespace {
+
+std::string version_text(int code) { return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100); }
+
+}  // namespace
+
+Action add_version_command(CLI::App& app) {
+  app.add_subcommand("version", "Print the version of this program and of the library it runs with");
+  return [] {
+    int library = 0;
+    if (tuttiGetVersion(&library) != tuttiSuccess) return 1;
+    fmt::print("tutti {}, library {}\n", version_text(TUTTI_VERSION_CODE), version_text(library));
+    return 0;
+  };
+}
+
+}  // namespace tutti

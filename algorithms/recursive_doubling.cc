@@ -18,7 +18,7 @@
 namespace tutti {
 namespace {
 
-bool applies(const Shape& shape) { return fits(shape, 1); }
+bool applies(const Shape& shape) { return fits(shape, 1) && shape.nranks <= UINT16_MAX; }
 
 // The lane of a rank among the first power-of-two ranks. State: in `in` before the first fold, in `out` after it. Each
 // fold sends its result on to the partner of the next round.

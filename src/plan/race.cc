@@ -22,11 +22,10 @@ class ClockAlgebra {
     for (size_t r = 0; r < plans.size(); ++r) cells_[r].resize(contract.cell_count(plans[r].scratch_chunks));
   }
 
-  Status load(const Place& place, const Plan& plan, const Step& step, Value* values) {
+  Status load(const Place&, const Plan& plan, const Step& step, Value* values) {
     // The step's messages order its load; they are known in fold(), so accesses are recorded there.
     pending_load_ = &plan;
     for (uint32_t k = 0; k < step.span; ++k) values[k] = kLocal;
-    static_cast<void>(place);
     return {};
   }
 

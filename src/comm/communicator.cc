@@ -179,18 +179,23 @@ Status Communicator::check(Nanoseconds idle, const Execution* execution, const R
     const uint64_t ticket = turn_.load(std::memory_order_relaxed);
     if (!request->point_to_point() && stall_reported_ticket_ != ticket) {
       stall_reported_ticket_ = ticket;
+      log(LogLevel::info, Subsystem::coll, static_cast<int>(options_.rank), "{}: slow: {} waits for {}", options_.name,
+          describe_operation(*request), describe_waits(*execution));
       control_->report_stall(execution->stamp().sequence, execution->stamp().tag, describe_operation(*request));
     }
   }
   if (idle < options_.config.timeout) return {};
-  std::string peers;
-  for (const Execution::Wait& wait : execution->waits())
-    peers += fmt::format("{}{} ({}, over {})", peers.empty() ? "" : ", ",
-                         tutti::describe(control_->members()[wait.peer]),
-                         wait.receiving ? "has sent nothing" : "has taken nothing", wiring_->transport_name(wait.peer));
-  return fail(tuttiTimeout, "{}: nothing moved for {} s in operation {}, {}; it waits for {}; TUTTI_TIMEOUT sets the limit",
+  return fail(tuttiTimeout, "{}: nothing moved for {:.3g} s in operation {}, {}; it waits for {}; TUTTI_TIMEOUT sets the limit",
               describe_self(), static_cast<double>(idle) / kSecond, execution->stamp().sequence,
-              describe_operation(*request), peers.empty() ? "nobody" : peers);
+              describe_operation(*request), describe_waits(*execution));
+}
+
+std::string Communicator::describe_waits(const Execution& execution) const {
+  std::string text;
+  for (const Execution::Wait& wait : execution.waits())
+    text += fmt::format("{}{} ({}, over {})", text.empty() ? "" : ", ", describe(control_->members()[wait.peer]),
+                        wait.receiving ? "has sent nothing" : "has taken nothing", wiring_->transport_name(wait.peer));
+  return text.empty() ? "nobody" : text;
 }
 
 Result<std::vector<std::vector<std::byte>>> Communicator::exchange(std::vector<std::byte> mine) {

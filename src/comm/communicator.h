@@ -103,6 +103,7 @@ class Communicator {
   Status join();
   std::string describe_self() const;
   std::string describe_operation(const Request& request) const;
+  std::string describe_waits(const Execution& execution) const;
   Status departed_error(const Execution& execution, const Request& request) const;
   uint32_t next_sequence(const Request& request);
 

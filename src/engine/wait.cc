@@ -19,13 +19,11 @@ constexpr uint32_t kPollsPerClockLook = 64;  // the clock costs about as much as
 // what happens after it sends one.
 Result<Progress> block_once(Waitable& waitable, std::vector<pollfd>& descriptors) {
   descriptors.clear();
-  Result<Progress> progress = Progress::blocked;
-  if (waitable.prepare_wait(descriptors)) {
-    progress = waitable.poll();
-    if (progress.ok() && *progress == Progress::blocked) {
-      // Errors (EINTR) only end the wait early.
-      ::poll(descriptors.data(), descriptors.size(), static_cast<int>(kCheckInterval / kMillisecond));
-    }
+  const bool armed = waitable.prepare_wait(descriptors);
+  Result<Progress> progress = waitable.poll();
+  if (armed && progress.ok() && *progress == Progress::blocked) {
+    // Errors (EINTR) only end the wait early.
+    ::poll(descriptors.data(), descriptors.size(), static_cast<int>(kCheckInterval / kMillisecond));
   }
   waitable.finish_wait();
   return progress;

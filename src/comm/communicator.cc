@@ -28,7 +28,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
 Status Communicator::join() {
   turn_event_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!turn_event_) return system_error("eventfd", errno, "raise the limit of open files (ulimit -n)");
-  static const std::atomic<bool> never{false};
+  static const std::atomic<bool> never{false};  // nobody has a handle to abort yet
   const Introduction self{options_.rank, options_.nranks, host_name(), static_cast<int>(::getpid())};
   TUTTI_TRY_ASSIGN(control_, Control::join(options_.point, self, options_.config, never));
   TUTTI_TRY_ASSIGN(wiring_, Wiring::create(options_.config, {options_.point.key.begin(), options_.point.key.end()},
@@ -137,16 +137,16 @@ Result<Execution*> Communicator::start(const Request& request) {
   return execution.get();
 }
 
-std::string Communicator::describe_self() const { return tutti::describe(control_->members()[options_.rank]); }
+std::string Communicator::describe_self() const { return describe(control_->members()[options_.rank]); }
 
 std::string Communicator::describe_operation(const Request& request) const {
   return describe_tag(tag_of(request));
 }
 
 Status Communicator::explain(const Status& failure, const Execution& execution, const Request& request) const {
-  if (!execution.mismatch()) return failure.within(fmt::format("{} on {}", describe_operation(request), describe_self()));
+  if (!execution.mismatch()) return failure.within(describe_operation(request));
   const auto& m = *execution.mismatch();
-  const std::string theirs = tutti::describe(control_->members()[m.peer]);
+  const std::string theirs = describe(control_->members()[m.peer]);
   const Stamp& mine = execution.stamp();
   if (m.theirs == mine)
     return invalid_usage("{} and {} disagree on the size of a message in {}: {} bytes were sent, {} expected; the counts "
@@ -161,8 +161,8 @@ Status Communicator::explain(const Status& failure, const Execution& execution, 
 Status Communicator::departed_error(const Execution& execution, const Request& request) const {
   for (const Execution::Wait& wait : execution.waits())
     if (departed_[wait.peer])
-      return fail(tuttiRemoteError, "{} has destroyed its communicator while {} waits for it in {}",
-                  tutti::describe(control_->members()[wait.peer]), describe_self(), describe_operation(request));
+      return fail(tuttiRemoteError, "{} has destroyed its communicator and is waited for in {}",
+                  describe(control_->members()[wait.peer]), describe_operation(request));
   return {};
 }
 
@@ -185,8 +185,8 @@ Status Communicator::check(Nanoseconds idle, const Execution* execution, const R
     }
   }
   if (idle < options_.config.timeout) return {};
-  return fail(tuttiTimeout, "{}: nothing moved for {:.3g} s in operation {}, {}; it waits for {}; TUTTI_TIMEOUT sets the limit",
-              describe_self(), static_cast<double>(idle) / kSecond, execution->stamp().sequence,
+  return fail(tuttiTimeout, "nothing moved for {:.3g} s in operation {}, {}; waiting for {}; TUTTI_TIMEOUT sets the limit",
+              static_cast<double>(idle) / kSecond, execution->stamp().sequence,
               describe_operation(*request), describe_waits(*execution));
 }
 

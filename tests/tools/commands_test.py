@@ -9,7 +9,7 @@ from pathlib import Path
 from process import BIN, ProgramTest, run
 
 TUTTI = BIN / "tutti"
-SOURCE = Path(os.environ["TUTTI_TEST_SOURCE"])
+SOURCE = Path(os.environ["SOURCE_UNDER_TEST"])
 
 
 class Env(ProgramTest):

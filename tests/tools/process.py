@@ -7,7 +7,7 @@ from pathlib import Path
 
 import ranks
 
-BIN = Path(os.environ["TUTTI_TEST_BIN"])
+BIN = Path(os.environ["TOOLS_UNDER_TEST"])
 
 
 class Outcome:

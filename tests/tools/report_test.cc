@@ -100,7 +100,8 @@ TEST(Table, HeadingsStandOverTheirColumns) {
   for (size_t i = 1; i < row.size(); ++i) {
     const bool row_word_ends = row[i - 1] != ' ' && (row[i] == ' ' || row[i] == '\n');
     const bool name_ends = names[i - 1] != ' ' && (i == names.size() || names[i] == ' ');
-    if (i > 2) EXPECT_EQ(row_word_ends, name_ends) << i;
+    const bool in_comment_sign = i <= 2;
+    EXPECT_TRUE(in_comment_sign || row_word_ends == name_ends) << i;
   }
 }
 

@@ -36,9 +36,9 @@ void report_failure(Process& process, int rank, const Status& status) {
   constexpr size_t kMostSentences = 4;
   const std::lock_guard lock(process.mutex);
   if (process.stop.signal.load() != 0) return;
-  const std::string who = rank < 0 ? std::string() : fmt::format(" rank {}", rank);
-  process.errors.push_back(fmt::format("{}:{} ({}, pid {}): {}", process.collective.program, who, host_name(),
-                                       ::getpid(), status.message()));
+  const std::string who = rank < 0 ? std::string() : fmt::format(": rank {}", rank);
+  process.errors.push_back(
+      fmt::format("{}{} ({}, pid {}): {}", process.collective.program, who, host_name(), ::getpid(), status.message()));
   if (process.errors.size() <= kMostSentences) fmt::print(stderr, "{}\n", process.errors.back());
 }
 

@@ -31,13 +31,13 @@ Status Execution::open_links(LinkSource& links) {
     for (Cursor cursor; !at_end(lane, cursor); advance(lane, cursor)) {
       const Step step = decode(plan_, lane, cursor);
       longest_span_ = std::max<uint32_t>(longest_span_, step.span);
-      uint32_t put_operands = 0;
+      uint32_t put_operands = 0;  // one past the last: operands of mapped links leave a gap
       for (uint32_t i = 0; i < step.recv_count; ++i) {
         const PeerSlot slot = slot_after(lane, step.recv_first, i);
         if (!state.recvs[slot]) {
           TUTTI_TRY_ASSIGN(state.recvs[slot], links.recv_link(lane.peers[slot]));
         }
-        put_operands += state.recvs[slot]->mapped() ? 0 : 1;
+        if (!state.recvs[slot]->mapped()) put_operands = i + 1;
       }
       for (uint32_t j = 0; j < step.send_count; ++j) {
         const PeerSlot slot = slot_after(lane, step.send_first, j);

@@ -37,7 +37,7 @@ struct Execution::LaneState {
 
   // Staging. Received operands of put links: one message each. Results for put links that are stored nowhere: a few
   // messages, used in turn, so that several can be on their way.
-  uint32_t staged_operands = 0;  // the most that a step of this lane needs
+  uint32_t staged_operands = 0;  // room for the operands of any step, by their position in it
   bool stages_results = false;
   static constexpr uint32_t kResultBuffers = 4;
   std::vector<std::byte> operand_memory, result_memory;

@@ -9,6 +9,7 @@ import argparse
 import os
 import subprocess
 import sys
+import time
 
 import ranks
 
@@ -33,6 +34,14 @@ def enter_host_a():
     sys.exit(subprocess.run([*isolate, sys.executable, "-B", *sys.argv], env={**os.environ, INSIDE: "1"}).returncode)
 
 
+def wait_until_up(device: str, where=()):
+    """Returns when the kernel calls the device operational, which follows its carrier by up to a second."""
+    deadline = time.monotonic() + 10
+    while "state UP" not in subprocess.run([*where, "ip", "-oneline", "link", "show", device], capture_output=True, text=True).stdout:
+        if time.monotonic() > deadline:
+            sys.exit(f"FAILED: {device} did not come up")
+
+
 def make_host_b(link_address, peer_address, prefix):
     """The process that host b belongs to, with the veth pair up at both ends."""
     # It says so once it lives in namespaces of its own, and then waits to be ended.
@@ -51,6 +60,8 @@ def make_host_b(link_address, peer_address, prefix):
     call(*inside_b, "ip", "link", "set", "lo", "up")
     call(*inside_b, "ip", "address", "add", peer_address + prefix, "dev", "b0", *nodad)
     call(*inside_b, "ip", "link", "set", "b0", "up")
+    wait_until_up("a0")
+    wait_until_up("b0", inside_b)
     return holder, inside_b
 
 

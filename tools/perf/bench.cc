@@ -54,8 +54,6 @@ Status Bench::run() {
 }
 
 Status Bench::prepare() {
-  if (collective_.rooted && !options_.all_roots && options_.roots[0] >= member_.nranks)
-    return invalid_argument("--root {}: the ranks are 0 to {}", options_.roots[0], member_.nranks - 1);
   send_ = Buffer(options_.max_bytes);
   recv_ = Buffer(options_.max_bytes);
   if (!send_.valid() || !recv_.valid())

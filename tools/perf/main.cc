@@ -16,8 +16,10 @@ namespace tutti::perf {
 namespace {
 
 constexpr int kSignalStatus = 128;  // as shells count
-// After a failure or an interruption, ranks need a moment to notice and to say what they saw.
-constexpr Nanoseconds kGrace = 5 * kSecond;
+// Ranks that fail because another one did need a moment to notice and to say what they saw; after an interruption there
+// is nothing to say.
+constexpr Sentinel::Grace kAtOnce = {0, 0};
+constexpr Sentinel::Grace kWhileRunning = {.after_failure = 5 * kSecond, .after_signal = kSecond};
 
 // Everything the threads of one process share.
 struct Process {
@@ -92,6 +94,13 @@ int exit_status(Process& process, bool all_failed_to_meet, bool everybody_ended)
   return process.wrong == 0 && footer.wrong == 0 && footer.bandwidth_okay() ? 0 : 1;
 }
 
+// Every process comes to the same conclusion, before any rank has begun.
+Status check_root(Process& process) {
+  const int root = process.options.roots[0], nranks = process.world.member(0).nranks;
+  if (!process.collective.rooted || process.options.all_roots || root < nranks) return {};
+  return invalid_argument("--root {}: the ranks are 0 to {}", root, nranks - 1);
+}
+
 // Meets, runs the threads, and waits for them. False: some could not be waited for.
 bool run_ranks(Process& process, Sentinel& sentinel, bool& met) {
   const int threads = process.options.threads;
@@ -99,20 +108,21 @@ bool run_ranks(Process& process, Sentinel& sentinel, bool& met) {
   // Meeting may take long, so it is done beside the main thread, which listens to signals.
   std::thread first([&] {
     Status status = process.world.meet(process.options);
+    if (status.ok()) status = check_root(process);
     if (status.ok() && !process.options.parallel_init) status = process.world.join_all(process.options);
     met = status.ok();
     if (met) return sentinel.finished();
     report_failure(process, -1, status);
     sentinel.failed();
   });
-  if (!sentinel.wait(1, process.stop, 0)) {
+  if (!sentinel.wait(1, process.stop, kAtOnce)) {
     first.detach();
     return false;
   }
   first.join();
   if (!met) return true;
   for (int t = 0; t < threads; ++t) ranks.emplace_back(rank_thread, std::ref(process), std::ref(sentinel), t);
-  const bool everybody_ended = sentinel.wait(threads, process.stop, kGrace);
+  const bool everybody_ended = sentinel.wait(threads, process.stop, kWhileRunning);
   for (std::thread& rank : ranks) everybody_ended ? rank.join() : rank.detach();
   return everybody_ended;
 }
@@ -136,8 +146,9 @@ int run(Process& process, int argc, char** argv, Sentinel& sentinel) {
     // under its feet.
     if (!json_file.empty()) ::unlink(json_file.c_str());
     const int signal = process.stop.signal.load();
-    fmt::print(stderr, "{}: {}, and a rank did not return from the library in time; ending the process\n",
-               process.collective.program, signal != 0 ? "interrupted" : "failed");
+    fmt::print(
+        stderr, "{}: {}\n", process.collective.program,
+        signal != 0 ? "interrupted" : "a rank did not return from the library after the failure; ending the process");
     std::fflush(nullptr);
     ::_exit(signal != 0 ? kSignalStatus + signal : 1);
   }

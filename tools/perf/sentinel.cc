@@ -28,7 +28,7 @@ void Sentinel::tell(uint64_t extra) {
   while (::write(reports_.get(), &report, sizeof(report)) < 0 && errno == EINTR) continue;
 }
 
-bool Sentinel::wait(int threads, Stop& stop, Nanoseconds grace) {
+bool Sentinel::wait(int threads, Stop& stop, Grace grace) {
   int reported = 0;
   Nanoseconds deadline = 0;  // 0: none
   while (reported < threads) {
@@ -40,19 +40,21 @@ bool Sentinel::wait(int threads, Stop& stop, Nanoseconds grace) {
       timeout_ms = static_cast<int>((deadline - now) / kMillisecond) + 1;
     }
     if (::poll(sources, 2, timeout_ms) < 0 && errno != EINTR) return false;
-    bool trouble = false;
+    const auto not_later_than = [&](Nanoseconds from_now) {
+      const Nanoseconds then = steady_now() + from_now;
+      deadline = deadline == 0 ? then : std::min(deadline, then);
+    };
     signalfd_siginfo news;
     while (::read(signals_.get(), &news, sizeof(news)) == sizeof(news)) {
       if (stop.signal.load() != 0) return false;  // asked twice: at once
       stop.signal.store(static_cast<int>(news.ssi_signo));
-      trouble = true;
+      not_later_than(grace.after_signal);
     }
     uint64_t reports = 0;
     if (::read(reports_.get(), &reports, sizeof(reports)) == sizeof(reports)) {
       reported += static_cast<int>(reports % kFailure);
-      trouble = trouble || reports >= kFailure;
+      if (reports >= kFailure) not_later_than(grace.after_failure);
     }
-    if (trouble && deadline == 0) deadline = steady_now() + grace;
   }
   return true;
 }

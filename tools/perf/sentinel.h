@@ -2,8 +2,8 @@
 //
 // SIGINT, SIGTERM and SIGHUP are blocked in every thread and read here. The first one asks the ranks to stop between
 // two calls; they abort their communicators, which tells the other ranks. A rank that is inside a call that never ends
-// (its peer may be stopped) cannot answer, so after a few seconds the process ends without it; the kernel frees the
-// rest.
+// (its peer may be stopped) or waits for a long queue cannot answer, so after a while the process ends without it; the
+// kernel frees the rest.
 #pragma once
 
 #include <atomic>
@@ -24,9 +24,12 @@ class Sentinel {
   void finished() { tell(0); }
   void failed() { tell(kFailure); }
 
-  // Until `threads` have reported. False when `grace` after a failure or signal was over with some still missing; the
+  struct Grace {
+    Nanoseconds after_failure, after_signal;
+  };
+  // Until `threads` have reported. False when the grace after a failure or signal was over with some still missing; the
   // caller must then leave by _exit.
-  bool wait(int threads, Stop& stop, Nanoseconds grace);
+  bool wait(int threads, Stop& stop, Grace grace);
 
  private:
   static constexpr uint64_t kFailure = 1ULL << 32;

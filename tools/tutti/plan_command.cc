@@ -100,14 +100,24 @@ std::vector<uint32_t> roots_of(const Algorithm& row, uint32_t n) {
   return roots;
 }
 
+bool is_pair(const Algorithm& row) { return row.collective == Collective::send || row.collective == Collective::recv; }
+
+// A send is right together with its receive: from rank 0 to rank 1, whatever the number of ranks.
+std::vector<Plan> plans_to_verify(const Algorithm& row, const Shape& shape) {
+  if (!is_pair(row)) return plans_of(shape, row.plan);
+  const Algorithm* send = find_algorithm(row.name, Collective::send);
+  const Algorithm* recv = find_algorithm(row.name, Collective::recv);
+  return {send->plan({Collective::send, Rank{2}, Rank{1}, shape.lanes}, Rank{0}),
+          recv->plan({Collective::recv, Rank{2}, Rank{0}, shape.lanes}, Rank{1})};
+}
+
 Status verify_row(const Algorithm& row, const RankRange& n, uint32_t lanes, size_t& shapes) {
-  for (uint32_t nranks = n.first; nranks <= n.last; ++nranks) {
+  const RankRange range = is_pair(row) ? RankRange{std::max(n.first, 2u), std::min(n.last, 2u)} : n;
+  for (uint32_t nranks = range.first; nranks <= range.last; ++nranks) {
     for (const uint32_t root : roots_of(row, nranks)) {
       const Shape shape{row.collective, Rank{nranks}, Rank{root}, lanes};
-      // A message to oneself needs no plan.
-      const bool alone = nranks == 1 && (row.collective == Collective::send || row.collective == Collective::recv);
-      if (alone || !row.applies(shape)) continue;
-      const Status status = verify(shape, plans_of(shape, row.plan));
+      if (!row.applies(shape)) continue;
+      const Status status = verify(shape, plans_to_verify(row, shape));
       if (!status.ok()) return status.within(fmt::format("n = {}, root {}", nranks, root));
       ++shapes;
     }

@@ -1,4 +1,4 @@
-// What the tests of data share: every type with every operation, and numbers of ranks.
+// What the tests of data share: every type, every operation, and numbers of ranks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,21 +10,21 @@
 
 namespace tutti::perf {
 
-struct Kind {
-  tuttiDataType_t type;
-  Operation operation;
-};
-
-inline std::vector<Kind> all_kinds() {
-  std::vector<Kind> kinds;
-  for (int type = 0; type < tuttiNumTypes; ++type)
-    for (int operation = 0; operation < kOperationCount; ++operation)
-      kinds.push_back({static_cast<tuttiDataType_t>(type), static_cast<Operation>(operation)});
-  return kinds;
+inline std::vector<tuttiDataType_t> all_types() {
+  std::vector<tuttiDataType_t> types;
+  for (int type = 0; type < tuttiNumTypes; ++type) types.push_back(static_cast<tuttiDataType_t>(type));
+  return types;
 }
 
-inline std::string name_of_kind(const testing::TestParamInfo<Kind>& info) {
-  return std::string(type_name(info.param.type)) + "_" + std::string(operation_name(info.param.operation));
+inline std::vector<Operation> all_operations() {
+  std::vector<Operation> operations;
+  for (int operation = 0; operation < kOperationCount; ++operation)
+    operations.push_back(static_cast<Operation>(operation));
+  return operations;
+}
+
+inline std::string name_of_type(const testing::TestParamInfo<tuttiDataType_t>& type) {
+  return std::string(type_name(type.param));
 }
 
 inline const std::vector<int>& rank_counts() {

@@ -15,9 +15,18 @@ constexpr size_t kCount = 160;
 
 using Bytes = std::vector<std::byte>;
 
-class Answer : public testing::TestWithParam<Kind> {
+class Answer : public testing::TestWithParam<tuttiDataType_t> {
  protected:
-  size_t bytes() const { return kCount * type_bytes(GetParam().type); }
+  template <class Test>
+  void for_every_operation(Test test) {
+    for (const Operation operation : all_operations()) {
+      SCOPED_TRACE(operation_name(operation));
+      operation_ = operation;
+      test();
+    }
+  }
+
+  size_t bytes() const { return kCount * type_bytes(GetParam()); }
 
   Bytes result(const Pattern& pattern) const {
     Bytes out(bytes());
@@ -31,9 +40,9 @@ class Answer : public testing::TestWithParam<Kind> {
     for (int rank = 0; rank < nranks; ++rank) {
       Bytes input(bytes());
       pattern.input(rank, 0, kCount, input.data());
-      if (GetParam().operation == Operation::mulsum) {
+      if (operation_ == Operation::mulsum) {
         FoldSpec spec = this->spec(nranks);
-        spec.scalar_bits = mulsum_scalar_bits(GetParam().type, rank);
+        spec.scalar_bits = mulsum_scalar_bits(GetParam(), rank);
         fold_into({&input}, spec, 0, false, input);
       }
       all.push_back(std::move(input));
@@ -42,8 +51,7 @@ class Answer : public testing::TestWithParam<Kind> {
   }
 
   FoldSpec spec(int nranks) const {
-    return {static_cast<DataType>(GetParam().type), static_cast<ReduceOp>(GetParam().operation),
-            static_cast<uint32_t>(nranks), 0};
+    return {static_cast<DataType>(GetParam()), static_cast<ReduceOp>(operation_), static_cast<uint32_t>(nranks), 0};
   }
 
   static void fold_into(const std::vector<const Bytes*>& operands, const FoldSpec& spec, int own, bool complete,
@@ -70,87 +78,101 @@ class Answer : public testing::TestWithParam<Kind> {
       parts.push_back(std::move(out));
     } while (true);
   }
+
+  Operation operation_ = Operation::sum;
 };
 
 TEST_P(Answer, IsTheSameInSequence) {
-  for (const int nranks : rank_counts()) {
-    const Pattern pattern(GetParam().type, GetParam().operation, nranks, 7);
-    const std::vector<Bytes> parts = contributions(pattern, nranks);
-    Bytes sum(bytes());
-    fold_into({&parts[0]}, spec(nranks), kNoOwnOperand, nranks == 1, sum);
-    for (int rank = 1; rank < nranks; ++rank)
-      fold_into({&sum, &parts[static_cast<size_t>(rank)]}, spec(nranks), kNoOwnOperand, rank == nranks - 1, sum);
-    EXPECT_EQ(sum, result(pattern)) << nranks << " ranks";
-  }
+  for_every_operation([&] {
+    for (const int nranks : rank_counts()) {
+      const Pattern pattern(GetParam(), operation_, nranks, 7);
+      const std::vector<Bytes> parts = contributions(pattern, nranks);
+      Bytes sum(bytes());
+      fold_into({&parts[0]}, spec(nranks), kNoOwnOperand, nranks == 1, sum);
+      for (int rank = 1; rank < nranks; ++rank)
+        fold_into({&sum, &parts[static_cast<size_t>(rank)]}, spec(nranks), kNoOwnOperand, rank == nranks - 1, sum);
+      EXPECT_EQ(sum, result(pattern)) << nranks << " ranks";
+    }
+  });
 }
 
 TEST_P(Answer, IsTheSameInOnePass) {
-  for (const int nranks : rank_counts()) {
-    const Pattern pattern(GetParam().type, GetParam().operation, nranks, 8);
-    const std::vector<Bytes> parts = contributions(pattern, nranks);
-    std::vector<const Bytes*> all;
-    for (const Bytes& part : parts) all.push_back(&part);
-    Bytes sum(bytes());
-    fold_into(all, spec(nranks), kNoOwnOperand, true, sum);
-    EXPECT_EQ(sum, result(pattern)) << nranks << " ranks";
-  }
+  for_every_operation([&] {
+    for (const int nranks : rank_counts()) {
+      const Pattern pattern(GetParam(), operation_, nranks, 8);
+      const std::vector<Bytes> parts = contributions(pattern, nranks);
+      std::vector<const Bytes*> all;
+      for (const Bytes& part : parts) all.push_back(&part);
+      Bytes sum(bytes());
+      fold_into(all, spec(nranks), kNoOwnOperand, true, sum);
+      EXPECT_EQ(sum, result(pattern)) << nranks << " ranks";
+    }
+  });
 }
 
 TEST_P(Answer, IsTheSameInRandomTrees) {
-  Rng rng(static_cast<uint64_t>(GetParam().type) * 16 + static_cast<uint64_t>(GetParam().operation));
-  for (const int nranks : rank_counts()) {
-    for (int round = 0; round < 3; ++round) {
-      const Pattern pattern(GetParam().type, GetParam().operation, nranks, rng.next());
-      EXPECT_EQ(fold_at_random(contributions(pattern, nranks), spec(nranks), rng), result(pattern))
-          << nranks << " ranks";
+  for_every_operation([&] {
+    Rng rng(static_cast<uint64_t>(GetParam()));
+    for (const int nranks : rank_counts()) {
+      for (int round = 0; round < 3; ++round) {
+        const Pattern pattern(GetParam(), operation_, nranks, rng.next());
+        EXPECT_EQ(fold_at_random(contributions(pattern, nranks), spec(nranks), rng), result(pattern))
+            << nranks << " ranks";
+      }
     }
-  }
+  });
 }
 
 TEST_P(Answer, DependsOnEveryRank) {
-  // One element may not need a rank (a maximum does not), but some of 160 do.
-  for (const int nranks : {2, 3, 4, 8}) {
-    const Pattern pattern(GetParam().type, GetParam().operation, nranks, 9);
-    const std::vector<Bytes> parts = contributions(pattern, nranks);
-    for (int missing = 0; missing < nranks; ++missing) {
-      std::vector<const Bytes*> others;
-      for (int rank = 0; rank < nranks; ++rank)
-        if (rank != missing) others.push_back(&parts[static_cast<size_t>(rank)]);
-      Bytes sum(bytes());
-      fold_into(others, spec(nranks), kNoOwnOperand, true, sum);
-      EXPECT_NE(sum, result(pattern)) << "rank " << missing << " of " << nranks;
+  for_every_operation([&] {
+    // One element may not need a rank (a maximum does not), but some of 160 do.
+    for (const int nranks : {2, 3, 4, 8}) {
+      const Pattern pattern(GetParam(), operation_, nranks, 9);
+      const std::vector<Bytes> parts = contributions(pattern, nranks);
+      for (int missing = 0; missing < nranks; ++missing) {
+        std::vector<const Bytes*> others;
+        for (int rank = 0; rank < nranks; ++rank)
+          if (rank != missing) others.push_back(&parts[static_cast<size_t>(rank)]);
+        Bytes sum(bytes());
+        fold_into(others, spec(nranks), kNoOwnOperand, true, sum);
+        EXPECT_NE(sum, result(pattern)) << "rank " << missing << " of " << nranks;
+      }
     }
-  }
+  });
 }
 
 TEST_P(Answer, DiffersByRankPlaceAndSeed) {
-  constexpr int kRanks = 4;
-  const Pattern pattern(GetParam().type, GetParam().operation, kRanks, 10);
-  const Pattern other_seed(GetParam().type, GetParam().operation, kRanks, 11);
-  std::set<std::string> seen;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    for (const size_t first : {size_t{0}, size_t{1}, kCount}) {
-      std::string input(bytes(), '\0');
-      pattern.input(rank, first, kCount, input.data());
-      seen.insert(input);
-      other_seed.input(rank, first, kCount, input.data());
-      seen.insert(input);
+  for_every_operation([&] {
+    constexpr int kRanks = 4;
+    const Pattern pattern(GetParam(), operation_, kRanks, 10);
+    const Pattern other_seed(GetParam(), operation_, kRanks, 11);
+    std::set<std::string> seen;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      for (const size_t first : {size_t{0}, size_t{1}, kCount}) {
+        std::string input(bytes(), '\0');
+        pattern.input(rank, first, kCount, input.data());
+        seen.insert(input);
+        other_seed.input(rank, first, kCount, input.data());
+        seen.insert(input);
+      }
     }
-  }
-  EXPECT_EQ(seen.size(), kRanks * 3u * 2u);
+    EXPECT_EQ(seen.size(), kRanks * 3u * 2u);
+  });
 }
 
 TEST_P(Answer, PiecesFitTogether) {
-  const Pattern pattern(GetParam().type, GetParam().operation, 5, 12);
-  const size_t element = type_bytes(GetParam().type);
-  Bytes whole(bytes()), pieces(bytes());
-  pattern.input(3, 100, kCount, whole.data());
-  for (size_t first = 0; first < kCount; first += 7)
-    pattern.input(3, 100 + first, std::min<size_t>(7, kCount - first), pieces.data() + first * element);
-  EXPECT_EQ(pieces, whole);
+  for_every_operation([&] {
+    const Pattern pattern(GetParam(), operation_, 5, 12);
+    const size_t element = type_bytes(GetParam());
+    Bytes whole(bytes()), pieces(bytes());
+    pattern.input(3, 100, kCount, whole.data());
+    for (size_t first = 0; first < kCount; first += 7)
+      pattern.input(3, 100 + first, std::min<size_t>(7, kCount - first), pieces.data() + first * element);
+    EXPECT_EQ(pieces, whole);
+  });
 }
 
-INSTANTIATE_TEST_SUITE_P(Pattern, Answer, testing::ValuesIn(all_kinds()), name_of_kind);
+INSTANTIATE_TEST_SUITE_P(Pattern, Answer, testing::ValuesIn(all_types()), name_of_type);
 
 TEST(Pattern, MovedDataIsAStreamOfItsOwnForEachRank) {
   const Pattern pattern(tuttiFloat64, Operation::none, 3, 5);

@@ -14,7 +14,8 @@
 //
 // Opening is lazy and needs no agreement: send and receive ends of one (source, destination, channel) may be opened at
 // any time, and messages wait for the other end. Every link accepts at least one message (of up to max_message_bytes())
-// before the receiver does anything: plans are proved at that depth.
+// before the receiver does anything, a mapped one at least two: plans are proved at a depth of one, and the engine keeps
+// one more room of a mapped link occupied while it folds from there into the next (docs/plan-ir.md, Depth).
 //
 // Errors. A lost peer, a broken connection, a failed system call: a Status (tuttiRemoteError or tuttiSystemError) that
 // names the peer as `describe` gives it, the system call and errno. Errors are sticky.

@@ -79,22 +79,27 @@ void Ensemble::drive(std::span<Part> parts, Nanoseconds limit, const std::functi
   const Nanoseconds end = now() + limit;
   const auto end_rest = [&](std::string_view why) {
     for (Part& part : parts) {
-      if (part.finished || !part.status.ok()) continue;
+      if (part.ended()) continue;
       std::string waits;
       for (const Execution::Wait& wait : part.execution->waits())
         waits += fmt::format(" {} rank {}", wait.receiving ? "from" : "to", uint32_t{wait.peer});
       part.status = fail(tuttiTimeout, "{}; rank {} waits{}", why, uint32_t{part.rank}, waits);
     }
   };
-  for (;;) {
+  // Faults withhold what is there for a few polls at a time.
+  constexpr int kIdleRoundsMax = 10'000;
+  for (int idle_rounds = 0; idle_rounds < kIdleRoundsMax; ++idle_rounds) {
     bool skipped = false;
     const bool moved = poll_some(parts, skipped, on_finished);
-    if (std::ranges::all_of(parts, [](const Part& p) { return p.finished || !p.status.ok(); })) return;
+    if (std::ranges::all_of(parts, &Part::ended)) return;
     if (now() > end) return end_rest("the bound on virtual time has passed");
     const bool must = !moved && !skipped;
     const uint64_t number = rng_.below(4);
-    if (!let_events_happen(must ? 1 + number : number) && must && at_rest()) return end_rest("nothing will ever move");
+    const bool happened = let_events_happen(must ? 1 + number : number);
+    if (must && !happened && at_rest(parts)) return end_rest("nothing will ever move");
+    if (moved || happened) idle_rounds = 0;
   }
+  end_rest("a transport promises news for ever");
 }
 
 // Each unfinished part once, from a drawn one on, now and then leaving one out as if its thread had no core.
@@ -103,7 +108,7 @@ bool Ensemble::poll_some(std::span<Part> parts, bool& skipped, const std::functi
   const size_t first = rng_.below(parts.size());
   for (size_t i = 0; i < parts.size(); ++i) {
     Part& part = parts[(first + i) % parts.size()];
-    if (part.finished || !part.status.ok()) continue;
+    if (part.ended()) continue;
     if (rng_.below(8) == 0) {
       skipped = true;
       continue;
@@ -129,15 +134,17 @@ bool Ensemble::let_events_happen(uint64_t number) {
   return happened;
 }
 
-// No rank would be woken if all slept now.
-bool Ensemble::at_rest() {
+// No rank that still has something to do would be woken if all slept now.
+bool Ensemble::at_rest(std::span<const Part> parts) {
   bool quiet = true;
   std::vector<pollfd> descriptors;
-  for (auto& network : transports_)
-    for (auto& transport : network) {
-      quiet &= transport->prepare_wait(descriptors);
-      transport->finish_wait();
+  for (const Part& part : parts) {
+    if (part.ended()) continue;
+    for (auto& network : transports_) {
+      quiet &= network[part.rank]->prepare_wait(descriptors);
+      network[part.rank]->finish_wait();
     }
+  }
   return quiet;
 }
 

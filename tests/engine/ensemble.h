@@ -41,7 +41,7 @@ class Ensemble {
   const EnsembleOptions& options() const { return options_; }
   Rank size() const { return options_.nranks; }
   Rng& rng() { return rng_; }
-  LinkSource& links(Rank rank) { return *links_[rank]; }
+  RankLinks& links(Rank rank) { return *links_[rank]; }
 
   // The rank's execution of the plan, made when first asked for.
   struct Player {
@@ -56,6 +56,7 @@ class Ensemble {
     Execution* execution = nullptr;
     Status status;  // its error, or tuttiTimeout where it never finished
     bool finished = false;
+    bool ended() const { return finished || !status.ok(); }
   };
   // Polls started executions until each has finished or failed, or nothing can move any more, or `limit` of virtual
   // time has passed. on_finished(part) is called as soon as one has: its memory is the caller's again.
@@ -64,7 +65,7 @@ class Ensemble {
  private:
   bool poll_some(std::span<Part> parts, bool& skipped, const std::function<void(Part&)>& on_finished);
   bool let_events_happen(uint64_t number);
-  bool at_rest();
+  bool at_rest(std::span<const Part> parts);
   Nanoseconds now() const;
 
   EnsembleOptions options_;

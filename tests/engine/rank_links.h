@@ -1,4 +1,5 @@
-// RankLinks: a LinkSource over transports that a test has made; opens each end once and keeps it.
+// RankLinks: a LinkSource over transports that a test has made; opens each end once, keeps it, and counts how often the
+// engine has put links copy what they have not sent yet.
 #pragma once
 
 #include <functional>
@@ -9,6 +10,27 @@
 
 namespace tutti {
 
+class CountedSendLink final : public SendLink {
+ public:
+  CountedSendLink(std::unique_ptr<SendLink> inner, uint64_t& detaches)
+      : inner_(std::move(inner)), detaches_(detaches) {}
+  bool mapped() const override { return inner_->mapped(); }
+  Result<std::byte*> claim(size_t bytes) override { return inner_->claim(bytes); }
+  void post(size_t bytes, const Stamp& stamp) override { inner_->post(bytes, stamp); }
+  Result<bool> put(std::span<const ConstPiece> pieces, const Stamp& stamp) override {
+    return inner_->put(pieces, stamp);
+  }
+  uint64_t retired() const override { return inner_->retired(); }
+  void detach() override {
+    ++detaches_;
+    inner_->detach();
+  }
+
+ private:
+  std::unique_ptr<SendLink> inner_;
+  uint64_t& detaches_;
+};
+
 // `route` names the transport towards a peer. Destroy executions first, then this, then the transports.
 class RankLinks final : public LinkSource {
  public:
@@ -18,7 +40,8 @@ class RankLinks final : public LinkSource {
     std::unique_ptr<SendEnd>& end = sends_[{peer.rank, peer.channel}];
     if (!end) {
       TUTTI_TRY_ASSIGN(auto link, route_(peer.rank).open_send(peer.rank, peer.channel));
-      end = std::make_unique<SendEnd>(SendEnd{std::move(link), 0, peer.rank});
+      end = std::make_unique<SendEnd>(
+          SendEnd{std::make_unique<CountedSendLink>(std::move(link), detaches_), 0, peer.rank});
     }
     return end.get();
   }
@@ -31,9 +54,12 @@ class RankLinks final : public LinkSource {
     return link.get();
   }
 
+  uint64_t detaches() const { return detaches_; }
+
  private:
   using Key = std::pair<uint32_t, uint16_t>;
   std::function<Transport&(Rank)> route_;
+  uint64_t detaches_ = 0;
   std::map<Key, std::unique_ptr<SendEnd>> sends_;
   std::map<Key, std::unique_ptr<RecvLink>> recvs_;
 };

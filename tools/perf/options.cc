@@ -12,7 +12,8 @@
 namespace tutti::perf {
 namespace {
 
-constexpr int kMostThreads = 1024;
+constexpr int kMany = 1 << 30;
+constexpr int kMostThreads = 1024, kMostAggregated = 1 << 16, kMostSeconds = 1 << 20;
 constexpr size_t kMostSizes = 1 << 20;
 
 // What the command line says before it is interpreted.
@@ -46,85 +47,54 @@ std::string names_of_types() {
   return joined(names, " ");
 }
 
+// A word, with its default shown and nothing of CLI11's own remarks on types.
+void word(CLI::App& app, const char* names, std::string& value, const char* form, const std::string& help) {
+  app.add_option(names, value, help)->option_text(fmt::format("{}={}", form, value));
+}
+
+void number(CLI::App& app, const char* names, int& value, int least, int most, const char* form, const char* help) {
+  app.add_option(names, value, help)->check(CLI::Range(least, most))->option_text(fmt::format("{}={}", form, value));
+}
+
 void declare_sizes_and_counts(CLI::App& app, Words& words, Options& o) {
-  app.add_option("-b,--minbytes", words.min_bytes, "smallest size, in bytes or with K, M or G")->capture_default_str();
-  app.add_option("-e,--maxbytes", words.max_bytes, "largest size")->capture_default_str();
-  app.add_option("-i,--stepbytes", words.step_bytes, "how much is added from one size to the next")
-      ->capture_default_str();
-  app.add_option("-f,--stepfactor", o.step_factor, "multiply by this instead of adding (2 or more)")
-      ->check(CLI::Range(1, 1 << 30))
-      ->option_text("INT");
-  app.add_option("-n,--iters", o.iterations, "timed iterations of a size")
-      ->check(CLI::Range(1, 1 << 30))
-      ->capture_default_str()
-      ->type_name("INT");
-  app.add_option("-w,--warmup_iters", o.warmup_iterations, "iterations that are not timed, before the first size")
-      ->check(CLI::Range(0, 1 << 30))
-      ->capture_default_str()
-      ->type_name("INT");
-  app.add_option("-m,--agg_iters", o.aggregated, "calls put into one group in each iteration")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str()
-      ->type_name("INT");
-  app.add_option("-N,--run_cycles", o.cycles, "times to go through all sizes; 0: until interrupted")
-      ->check(CLI::Range(0, 1 << 30))
-      ->capture_default_str()
-      ->type_name("INT");
-  app.add_option("-c,--check", o.checks, "times the result of a size is checked, after the timing; 0: never")
-      ->check(CLI::Range(0, 1 << 30))
-      ->capture_default_str()
-      ->type_name("INT");
+  word(app, "-b,--minbytes", words.min_bytes, "SIZE", "smallest size, in bytes or with K, M or G");
+  word(app, "-e,--maxbytes", words.max_bytes, "SIZE", "largest size");
+  word(app, "-i,--stepbytes", words.step_bytes, "SIZE", "how much is added from one size to the next");
+  number(app, "-f,--stepfactor", o.step_factor, 1, kMany, "INT", "multiply instead, if this is 2 or more");
+  number(app, "-n,--iters", o.iterations, 1, kMany, "INT", "timed iterations of a size");
+  number(app, "-w,--warmup_iters", o.warmup_iterations, 0, kMany, "INT",
+         "iterations before, of the least and largest size");
+  number(app, "-m,--agg_iters", o.aggregated, 1, kMostAggregated, "INT", "calls put into one group in each iteration");
+  number(app, "-N,--run_cycles", o.cycles, 0, kMany, "INT", "times to go through all sizes; 0: until interrupted");
+  number(app, "-c,--check", o.checks, 0, kMany, "INT", "times the result of a size is checked, after the timing");
 }
 
 void declare_what(CLI::App& app, Words& words, bool reduces, bool rooted) {
-  app.add_option("-o,--op", words.operation,
-                 reduces ? names_of_operations() + ", or all" : "accepted; this collective reduces nothing")
-      ->capture_default_str();
-  app.add_option("-d,--datatype", words.type, names_of_types() + ", or all")->capture_default_str();
-  app.add_option("-r,--root", words.root,
-                 rooted ? "the root's rank, or all (also -1)" : "accepted; this collective has no root")
-      ->capture_default_str();
+  word(app, "-o,--op", words.operation, "OP",
+       reduces ? names_of_operations() + ", or all" : "accepted; this collective reduces nothing");
+  word(app, "-d,--datatype", words.type, "TYPE", names_of_types() + ", or all");
+  word(app, "-r,--root", words.root, "RANK",
+       rooted ? "the root, or all (also -1)" : "accepted; this collective has no root");
 }
 
 void declare_how(CLI::App& app, Words& words, Options& o) {
-  app.add_option("-t,--nthreads", o.threads, "ranks of this process, each a thread")
-      ->check(CLI::Range(1, kMostThreads))
-      ->capture_default_str()
-      ->type_name("INT");
-  app.add_option("-g,--ngpus", words.gpus, "GPUs of each thread; 0: buffers in host memory")->capture_default_str();
-  app.add_option("-p,--parallel_init", words.parallel_init, "1: threads join by themselves; 0: one joins them all")
-      ->check(CLI::Range(0, 1))
-      ->capture_default_str()
-      ->type_name("0|1");
-  app.add_option("-z,--blocking", o.blocking,
-                 "0: calls are queued on a stream; 1: each call is waited for, with a barrier; 2, 3: waited for")
-      ->check(CLI::Range(0, 3))
-      ->capture_default_str()
-      ->type_name("0..3");
-  app.add_option("-y,--stream_null", words.null_stream, "1: calls run to completion in the caller, like -z 2")
-      ->check(CLI::Range(0, 1))
-      ->capture_default_str()
-      ->type_name("0|1");
-  app.add_option("-T,--timeout", o.timeout_seconds, "seconds without progress that are an error; 0: TUTTI_TIMEOUT")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str()
-      ->type_name("SECONDS");
-  app.add_option("-G,--cudagraph", words.graphs, "CUDA graph launches; this release has none")->capture_default_str();
-  app.add_option("-C,--report_cputime", words.cpu_time, "1: report the time to issue a call, not to complete it")
-      ->check(CLI::Range(0, 1))
-      ->capture_default_str()
-      ->type_name("0|1");
-  app.add_option("-a,--average", words.average,
-                 "times reported: 0 of rank 0, 1 average, 2 least, 3 greatest over ranks")
-      ->check(CLI::Range(0, 3))
-      ->capture_default_str()
-      ->type_name("0..3");
-  app.add_option("-R,--local_register", words.local_register, "1, 2: register the buffers with the communicator")
-      ->check(CLI::Range(0, 2))
-      ->capture_default_str()
-      ->type_name("0..2");
-  app.add_option("-J,--output_file", o.json_file, "write a report as JSON; FILE.0, FILE.1, ... when FILE exists")
-      ->type_name("FILE");
+  number(app, "-t,--nthreads", o.threads, 1, kMostThreads, "INT", "ranks of this process, each a thread");
+  number(app, "-g,--ngpus", words.gpus, 0, kMany, "INT", "GPUs of each thread; 0: buffers in host memory");
+  number(app, "-p,--parallel_init", words.parallel_init, 0, 1, "0|1",
+         "1: threads join by themselves; 0: one joins all");
+  number(app, "-z,--blocking", o.blocking, 0, 3, "0..3",
+         "0: calls are queued on a stream; 1: each is waited for, then a barrier; 2, 3: each is waited for");
+  number(app, "-y,--stream_null", words.null_stream, 0, 1, "0|1", "1: calls run to completion in the caller, as -z 2");
+  number(app, "-T,--timeout", o.timeout_seconds, 0, kMostSeconds, "SECONDS",
+         "time without progress that is an error; 0: TUTTI_TIMEOUT");
+  number(app, "-G,--cudagraph", words.graphs, 0, kMany, "INT", "CUDA graph launches; this release has none");
+  number(app, "-C,--report_cputime", words.cpu_time, 0, 1, "0|1", "1: the time to issue a call, not to complete it");
+  number(app, "-a,--average", words.average, 0, 3, "0..3",
+         "times of 0: rank 0; over ranks 1: average, 2: least, 3: most");
+  number(app, "-R,--local_register", words.local_register, 0, 2, "0..2",
+         "1, 2: register buffers with the communicator");
+  app.add_option("-J,--output_file", o.json_file, "report as JSON; FILE.0, FILE.1, ... when FILE exists")
+      ->option_text("FILE");
 }
 
 Status interpret_sizes(const Words& words, Options& o) {

@@ -156,16 +156,16 @@ Action add_plan_command(CLI::App& app) {
   command->add_option("-n,--nranks", options->ranks, "number of ranks; with --verify also a range, 1..64")
       ->type_name("N")
       ->capture_default_str();
-  command->add_option("--rank", options->rank, "only this rank's plan")->check(CLI::NonNegativeNumber)->type_name("R");
-  command->add_option("--root", options->root, "the root")->check(CLI::NonNegativeNumber)->type_name("R");
+  command->add_option("--rank", options->rank, "only this rank's plan")
+      ->check(CLI::NonNegativeNumber)
+      ->option_text("R");
+  command->add_option("--root", options->root, "the root")->check(CLI::NonNegativeNumber)->option_text("R");
   command->add_option("--lanes", options->lanes, "copies of the pattern side by side")
       ->check(CLI::Range(1, 16))
-      ->type_name("L")
-      ->capture_default_str();
+      ->option_text("L=1");
   command->add_option("--format", options->format, "text, json or dot")
       ->check(CLI::IsMember({"text", "json", "dot"}))
-      ->type_name("FORMAT")
-      ->capture_default_str();
+      ->option_text("FORMAT=text");
   command->add_flag("--verify", options->verify,
                     "prove the plans right: result, agreement, progress, memory, messages");
   return [options] {

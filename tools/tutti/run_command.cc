@@ -40,17 +40,16 @@ Action add_run_command(CLI::App& app, const std::vector<std::string>& after_dash
   command->add_option("-n,--nranks", spec->nranks, "number of ranks")
       ->required()
       ->check(CLI::Range(1, kMostRanks))
-      ->type_name("N");
-  command->add_option("--env", spec->environment, "set an environment variable for the ranks; may be repeated")
-      ->type_name("NAME=VALUE")
+      ->option_text("N");
+  command->add_option("--env", spec->environment, "set an environment variable for the ranks; repeatable")
+      ->option_text("NAME=VALUE")
       ->allow_extra_args(false);
   command->add_flag("--label", spec->label, "begin every line of the ranks' output with [rank]");
   command
       ->add_option("--timeout-kill", spec->grace_ms,
                    "milliseconds that ranks have to end when one failed, before SIGTERM, and again before SIGKILL")
       ->check(CLI::Range(0, 1 << 30))
-      ->type_name("MS")
-      ->capture_default_str();
+      ->option_text("MS=5000");
   command->footer(
       "Sets RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT and TUTTI_JOB_ID.\n"
       "Ends with the status of the rank that failed first (128 + signal when it was killed).");

@@ -46,11 +46,14 @@ install_packages() {
   fi
 }
 
-# build_preset PRESET [cmake options]: configures and builds build/PRESET. What was built before is reused.
+# build_preset PRESET TARGET [cmake options]: configures and builds TARGET (several in one word, `all` for everything) in
+# build/PRESET. What was built before is reused.
 build_preset() {
-  local preset=$1
-  shift
+  local preset=$1 targets
+  read -ra targets <<<"$2"
+  shift 2
   say "building build/$preset"
-  (cd "$root" && cmake --preset "$preset" -Wno-dev --log-level=WARNING "$@" && cmake --build --preset "$preset" -j "$(nproc)") ||
+  (cd "$root" && cmake --preset "$preset" -Wno-dev --log-level=WARNING "$@" &&
+    cmake --build --preset "$preset" -j "$(nproc)" --target "${targets[@]}") ||
     die "the $preset build failed; the first error is above"
 }

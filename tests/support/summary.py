@@ -27,16 +27,17 @@ def read_report(path: str):
         suite = ElementTree.fromstring(UNPRINTABLE.sub("?", file.read()))
     for case in suite.iter("testcase"):
         output = case.findtext("system-out") or ""
+        name = case.get("name").split("  # ")[0]  # without googletest's dump of the parameter
         skipped, failure = case.find("skipped"), case.find("failure")
         if failure is not None or case.get("status") == "fail":
-            yield case.get("name"), "failed", (failure.get("message") if failure is not None else "") or "failed"
+            yield name, "failed", (failure.get("message") if failure is not None else "") or "failed"
         elif case.get("status") == "disabled" or (skipped is not None and "SKIP" in skipped.get("message", "")):
-            yield case.get("name"), "skipped", skip_reason(output)
+            yield name, "skipped", skip_reason(output)
         elif case.get("status") == "notrun":
             # Not a choice of the test: its program is missing, or what it needs failed.
-            yield case.get("name"), "failed", skipped.get("message") if skipped is not None else "not run"
+            yield name, "failed", skipped.get("message") if skipped is not None else "not run"
         else:
-            yield case.get("name"), "passed", ""
+            yield name, "passed", ""
 
 
 def main(arguments) -> int:

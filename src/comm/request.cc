@@ -1,6 +1,7 @@
 #include "comm/request.h"
 
 #include <cstring>
+#include <numeric>
 
 namespace tutti {
 namespace {
@@ -41,6 +42,12 @@ BlockTable Request::out_blocks() const {
 }
 
 uint64_t Request::wide_bytes(Rank nranks) const {
+  if (tables && collective == Collective::all_to_all) return 0;
+  if (tables) {
+    // One of them is the table that all ranks passed alike; this rank's own count would not do to choose by.
+    const auto& counts = tables->in_counts.empty() ? tables->out_counts : tables->in_counts;
+    return std::accumulate(counts.begin(), counts.end(), uint64_t{0}) * size_of(type);
+  }
   const Grid grid = grid_of(collective, nranks, nranks);
   return std::max(in_block_count * grid.in_blocks, out_block_count * grid.out_blocks) * size_of(type);
 }

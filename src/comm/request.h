@@ -37,7 +37,7 @@ struct Request {
   bool point_to_point() const { return collective == Collective::send || collective == Collective::recv; }
   BlockTable in_blocks() const;
   BlockTable out_blocks() const;
-  // Of the larger buffer, over all ranks alike (0 for the V-variants whose sizes only some ranks know).
+  // Of the larger buffer, the same on all ranks: for AllToAllV, where each rank knows only its own part, 0.
   uint64_t wide_bytes(Rank nranks) const;
 };
 

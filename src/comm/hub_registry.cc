@@ -1,5 +1,7 @@
 #include "comm/hub_registry.h"
 
+#include <unistd.h>
+
 #include <map>
 #include <mutex>
 
@@ -11,6 +13,7 @@ struct Registry {
   struct Entry {
     std::shared_ptr<Hub> untaken;  // until the first communicator comes
     std::weak_ptr<Hub> hub;
+    pid_t maker = ::getpid();
   };
   std::map<std::array<std::byte, kSecretBytes>, Entry> entries;
 };
@@ -28,14 +31,15 @@ Result<MeetingPoint> open_hub(const Config& config) {
   const MeetingPoint point = hub->meeting_point();
   std::lock_guard lock(registry().mutex);
   std::erase_if(registry().entries, [](const auto& entry) { return entry.second.hub.expired(); });
-  registry().entries[point.key] = {hub, hub};
+  registry().entries[point.key] = Registry::Entry{hub, hub};
   return point;
 }
 
 std::shared_ptr<Hub> take_hub(const MeetingPoint& point) {
   std::lock_guard lock(registry().mutex);
   const auto it = registry().entries.find(point.key);
-  if (it == registry().entries.end()) return nullptr;
+  // A forked child has a copy of the entry, but the hub's thread is in its parent, and ends with the parent's own hub.
+  if (it == registry().entries.end() || it->second.maker != ::getpid()) return nullptr;
   std::shared_ptr<Hub> hub = it->second.hub.lock();
   it->second.untaken.reset();
   return hub;

@@ -74,7 +74,7 @@ using namespace tutti;
 
 tuttiResult_t tuttiAllReduce(const void* send, void* recv, size_t count, tuttiDataType_t type, tuttiRedOp_t op,
                              tuttiComm_t comm, tuttiStream_t stream) {
-  return api_call([&] {
+  return operation_call([&] {
     return run({.collective = Collective::all_reduce, .send = send, .recv = recv, .count = count, .in_place = &kSamePlace},
                type, &op, comm, stream);
   });
@@ -82,7 +82,7 @@ tuttiResult_t tuttiAllReduce(const void* send, void* recv, size_t count, tuttiDa
 
 tuttiResult_t tuttiBroadcast(const void* send, void* recv, size_t count, tuttiDataType_t type, int root,
                              tuttiComm_t comm, tuttiStream_t stream) {
-  return api_call([&] {
+  return operation_call([&] {
     return run({.collective = Collective::broadcast, .send = send, .recv = recv, .count = count, .root = root,
                 .uses_send = is_root(comm, root), .in_place = &kSamePlace},
                type, nullptr, comm, stream);
@@ -91,7 +91,7 @@ tuttiResult_t tuttiBroadcast(const void* send, void* recv, size_t count, tuttiDa
 
 tuttiResult_t tuttiReduce(const void* send, void* recv, size_t count, tuttiDataType_t type, tuttiRedOp_t op, int root,
                           tuttiComm_t comm, tuttiStream_t stream) {
-  return api_call([&] {
+  return operation_call([&] {
     return run({.collective = Collective::reduce, .send = send, .recv = recv, .count = count, .root = root,
                 .uses_recv = is_root(comm, root), .in_place = &kSamePlace},
                type, &op, comm, stream);
@@ -100,7 +100,7 @@ tuttiResult_t tuttiReduce(const void* send, void* recv, size_t count, tuttiDataT
 
 tuttiResult_t tuttiReduceScatter(const void* send, void* recv, size_t recvcount, tuttiDataType_t type, tuttiRedOp_t op,
                                  tuttiComm_t comm, tuttiStream_t stream) {
-  return api_call([&] {
+  return operation_call([&] {
     const InPlace own_block{.send_offset = rank_of(comm) * recvcount};
     return run({.collective = Collective::reduce_scatter, .send = send, .recv = recv, .count = recvcount,
                 .count_name = "recvcount", .in_place = &own_block},
@@ -110,7 +110,7 @@ tuttiResult_t tuttiReduceScatter(const void* send, void* recv, size_t recvcount,
 
 tuttiResult_t tuttiAllGather(const void* send, void* recv, size_t sendcount, tuttiDataType_t type, tuttiComm_t comm,
                              tuttiStream_t stream) {
-  return api_call([&] {
+  return operation_call([&] {
     const InPlace own_block{.recv_offset = rank_of(comm) * sendcount};
     return run({.collective = Collective::all_gather, .send = send, .recv = recv, .count = sendcount,
                 .count_name = "sendcount", .in_place = &own_block},
@@ -120,7 +120,7 @@ tuttiResult_t tuttiAllGather(const void* send, void* recv, size_t sendcount, tut
 
 tuttiResult_t tuttiAllToAll(const void* send, void* recv, size_t count, tuttiDataType_t type, tuttiComm_t comm,
                             tuttiStream_t stream) {
-  return api_call([&] {
+  return operation_call([&] {
     return run({.collective = Collective::all_to_all, .send = send, .recv = recv, .count = count}, type, nullptr, comm,
                stream);
   });
@@ -128,7 +128,7 @@ tuttiResult_t tuttiAllToAll(const void* send, void* recv, size_t count, tuttiDat
 
 tuttiResult_t tuttiGather(const void* send, void* recv, size_t count, tuttiDataType_t type, int root, tuttiComm_t comm,
                           tuttiStream_t stream) {
-  return api_call([&] {
+  return operation_call([&] {
     const InPlace own_block{.recv_offset = rank_of(comm) * count};
     return run({.collective = Collective::gather, .send = send, .recv = recv, .count = count, .root = root,
                 .uses_recv = is_root(comm, root), .in_place = &own_block},
@@ -138,7 +138,7 @@ tuttiResult_t tuttiGather(const void* send, void* recv, size_t count, tuttiDataT
 
 tuttiResult_t tuttiScatter(const void* send, void* recv, size_t count, tuttiDataType_t type, int root, tuttiComm_t comm,
                            tuttiStream_t stream) {
-  return api_call([&] {
+  return operation_call([&] {
     const InPlace own_block{.send_offset = rank_of(comm) * count};
     return run({.collective = Collective::scatter, .send = send, .recv = recv, .count = count, .root = root,
                 .uses_send = is_root(comm, root), .in_place = &own_block},
@@ -147,7 +147,7 @@ tuttiResult_t tuttiScatter(const void* send, void* recv, size_t count, tuttiData
 }
 
 tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream) {
-  return api_call([&] {
+  return operation_call([&] {
     return run({.collective = Collective::barrier, .send = nullptr, .recv = nullptr, .count = 0}, tuttiUint8, nullptr,
                comm, stream);
   });
@@ -155,10 +155,10 @@ tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream) {
 
 tuttiResult_t tuttiSend(const void* send, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,
                         tuttiStream_t stream) {
-  return api_call([&] { return point_to_point(Collective::send, send, nullptr, count, type, peer, comm, stream); });
+  return operation_call([&] { return point_to_point(Collective::send, send, nullptr, count, type, peer, comm, stream); });
 }
 
 tuttiResult_t tuttiRecv(void* recv, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,
                         tuttiStream_t stream) {
-  return api_call([&] { return point_to_point(Collective::recv, nullptr, recv, count, type, peer, comm, stream); });
+  return operation_call([&] { return point_to_point(Collective::recv, nullptr, recv, count, type, peer, comm, stream); });
 }

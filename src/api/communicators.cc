@@ -116,8 +116,7 @@ Result<std::vector<uint32_t>> check_excluded(const int* ranks, int count, const 
 
 void free_handle(tuttiComm_t comm) {
   comm->impl->wait_until_idle();
-  comm->mark = 0;
-  delete comm;
+  retire(comm);
 }
 
 }  // namespace
@@ -136,16 +135,16 @@ tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id) {
 }
 
 tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int nranks, tuttiUniqueId id, int rank) {
-  return api_call([&] { return init_rank(comm, nranks, id, rank, nullptr); });
+  return operation_call([&] { return init_rank(comm, nranks, id, rank, nullptr); });
 }
 
 tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int nranks, tuttiUniqueId id, int rank,
                                       const tuttiConfig_t* config) {
-  return api_call([&] { return init_rank(comm, nranks, id, rank, config); });
+  return operation_call([&] { return init_rank(comm, nranks, id, rank, config); });
 }
 
 tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ndev, const int* devlist) {
-  return api_call([&] { return init_all(comms, ndev, devlist); });
+  return operation_call([&] { return init_all(comms, ndev, devlist); });
 }
 
 tuttiResult_t tuttiCommInitFromEnv(tuttiComm_t* comm, const tuttiConfig_t* config) {
@@ -153,7 +152,7 @@ tuttiResult_t tuttiCommInitFromEnv(tuttiComm_t* comm, const tuttiConfig_t* confi
 }
 
 tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* newcomm, const tuttiConfig_t* config) {
-  return api_call([&]() -> Status {
+  return operation_call([&]() -> Status {
     TUTTI_TRY(check_comm(comm));
     TUTTI_TRY(check_config(config));
     if (!newcomm) return invalid_argument("newcomm is NULL; it receives the communicator");
@@ -168,7 +167,7 @@ tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* 
 
 tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* exclude_ranks, int count, tuttiComm_t* newcomm,
                               const tuttiConfig_t* config, int flags) {
-  return api_call([&]() -> Status {
+  return operation_call([&]() -> Status {
     TUTTI_TRY(check_comm(comm));
     TUTTI_TRY(check_config(config));
     if (!newcomm) return invalid_argument("newcomm is NULL; it receives the communicator");
@@ -196,7 +195,7 @@ tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId* id) {
 
 tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nranks, const tuttiUniqueId* id, int rank, tuttiComm_t* newcomm,
                             const tuttiConfig_t* config) {
-  return api_call([&]() -> Status {
+  return operation_call([&]() -> Status {
     if (!comm) {
       if (!id) return invalid_argument("a newcomer (comm NULL) must pass the id");
       return init_rank(newcomm, nranks, *id, rank, config);

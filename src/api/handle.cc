@@ -1,9 +1,29 @@
 #include "api/handle.h"
 
+#include <deque>
+#include <mutex>
+
 namespace tutti {
 namespace {
 
 thread_local std::string last_error = "no error";
+
+constexpr size_t kRetired = 1000;
+
+template <class Handle>
+void retire_handle(Handle* handle) {
+  struct Retired {
+    std::mutex mutex;
+    std::deque<std::unique_ptr<Handle>> handles;
+  };
+  static Retired* const retired = new Retired;  // used until the process ends
+  std::unique_ptr<Handle> owned(handle);
+  owned->mark = 0;
+  owned->impl.reset();
+  std::lock_guard lock(retired->mutex);
+  retired->handles.push_back(std::move(owned));
+  if (retired->handles.size() > kRetired) retired->handles.pop_front();
+}
 
 }  // namespace
 
@@ -16,6 +36,9 @@ void set_last_error(const Status& status) {
     last_error.clear();
   }
 }
+
+void retire(tuttiComm_t comm) { retire_handle(comm); }
+void retire(tuttiStream_t stream) { retire_handle(stream); }
 
 Status check_comm(tuttiComm_t comm) {
   if (!comm) return invalid_argument("the communicator is NULL");

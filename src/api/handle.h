@@ -5,10 +5,11 @@
 #include <new>
 
 #include "comm/communicator.h"
+#include "comm/group.h"
 #include "comm/stream.h"
 #include "tutti/tutti.h"
 
-// A destroyed handle no longer has its mark, so that most uses of one are noticed.
+// A destroyed handle has no mark; see retire().
 struct tuttiComm {
   static constexpr uint64_t kMark = 0x7475747469636f6dULL;  // "tutticom"
   uint64_t mark = kMark;
@@ -28,6 +29,10 @@ void set_last_error(const Status& status);
 
 Status check_comm(tuttiComm_t comm);
 Status check_stream(tuttiStream_t stream);  // null is fine
+// Frees what is behind a handle. The few bytes of the handle itself are kept until a thousand others have been retired, so
+// that a use of a destroyed handle is an error, not a use of freed memory.
+void retire(tuttiComm_t comm);
+void retire(tuttiStream_t stream);
 inline Stream* stream_of(tuttiStream_t stream) { return stream ? stream->impl.get() : nullptr; }
 
 // Runs the body of an API function.
@@ -43,6 +48,12 @@ tuttiResult_t api_call(Body&& body) noexcept {
   }
   if (!status.ok()) set_last_error(status);
   return status.code();
+}
+
+// The same for a call that a group defers.
+template <class Body>
+tuttiResult_t operation_call(Body&& body) noexcept {
+  return api_call([&] { return accept(body()); });
 }
 
 }  // namespace tutti

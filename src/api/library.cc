@@ -145,8 +145,7 @@ tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
   return api_call([&]() -> Status {
     TUTTI_TRY(check_stream(stream));
     if (!stream) return invalid_argument("stream is NULL; the calling thread's own order cannot be destroyed");
-    stream->mark = 0;
-    delete stream;
+    retire(stream);
     return {};
   });
 }

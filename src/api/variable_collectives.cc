@@ -71,7 +71,7 @@ using namespace tutti;
 
 tuttiResult_t tuttiAllGatherV(const void* send, void* recv, const size_t* counts, const size_t* displs,
                               tuttiDataType_t type, tuttiComm_t comm, tuttiStream_t stream) {
-  return api_call([&]() -> Status {
+  return operation_call([&]() -> Status {
     TUTTI_TRY_ASSIGN(Request request, begin(Collective::all_gather, type, comm, stream));
     auto tables = std::make_shared<Request::Tables>();
     uint64_t extent = 0;
@@ -88,7 +88,7 @@ tuttiResult_t tuttiAllGatherV(const void* send, void* recv, const size_t* counts
 
 tuttiResult_t tuttiReduceScatterV(const void* send, void* recv, const size_t* counts, const size_t* displs,
                                   tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream) {
-  return api_call([&]() -> Status {
+  return operation_call([&]() -> Status {
     TUTTI_TRY_ASSIGN(Request request, begin(Collective::reduce_scatter, type, comm, stream));
     TUTTI_TRY(check_op(op, *comm->impl, request));
     auto tables = std::make_shared<Request::Tables>();
@@ -106,7 +106,7 @@ tuttiResult_t tuttiReduceScatterV(const void* send, void* recv, const size_t* co
 tuttiResult_t tuttiAllToAllV(const void* send, const size_t* sendcounts, const size_t* senddispls, void* recv,
                              const size_t* recvcounts, const size_t* recvdispls, tuttiDataType_t type, tuttiComm_t comm,
                              tuttiStream_t stream) {
-  return api_call([&]() -> Status {
+  return operation_call([&]() -> Status {
     TUTTI_TRY_ASSIGN(Request request, begin(Collective::all_to_all, type, comm, stream));
     auto tables = std::make_shared<Request::Tables>();
     uint64_t send_extent = 0, recv_extent = 0;

@@ -16,6 +16,7 @@ struct Entry {
 
 struct OpenGroup {
   int depth = 0;
+  Status refused;  // the first call that was not accepted
   std::vector<Entry> entries;
   std::vector<std::function<Status()>> meetings;
 };
@@ -116,11 +117,19 @@ Status submit_meeting(std::function<Status()> meeting) {
 
 void group_start() { ++open_group.depth; }
 
+Status accept(Status checked) {
+  if (!checked.ok() && open_group.depth > 0 && open_group.refused.ok()) open_group.refused = checked;
+  return checked;
+}
+
 Status group_end() {
   if (open_group.depth == 0) return invalid_usage("tuttiGroupEnd without tuttiGroupStart in this thread");
   if (--open_group.depth > 0) return {};
-  TUTTI_TRY(run_meetings(std::exchange(open_group.meetings, {})));
-  return run_group(std::exchange(open_group.entries, {}));
+  // Taken out first: whatever happens now, the next group starts empty.
+  OpenGroup group = std::exchange(open_group, {});
+  TUTTI_TRY(group.refused);
+  TUTTI_TRY(run_meetings(std::move(group.meetings)));
+  return run_group(std::move(group.entries));
 }
 
 }  // namespace tutti

@@ -15,8 +15,12 @@ Status submit(Communicator& comm, Request request, Stream* stream);
 // end, each in a thread of its own.
 Status submit_meeting(std::function<Status()> meeting);
 
+// What an operation's call returns. A failure in an open group is kept: the peers would wait for the call that is missing,
+// so none of the group is carried out.
+Status accept(Status checked);
+
 void group_start();
-// Runs what was collected at the outermost level. Errors: the first one; a call without group_start().
+// Runs what was collected, at the outermost level. Errors: the first one; a call without group_start().
 Status group_end();
 
 }  // namespace tutti

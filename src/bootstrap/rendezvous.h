@@ -86,8 +86,8 @@ class Control {
   // tuttiInvalidUsage and tuttiTimeout keep their code, all else is tuttiRemoteError there. Of several failures the
   // first to reach the hub is the group's. Non-blocking, callable from any thread.
   virtual void report_failure(const Status& status) = 0;
-  // "I have waited long, in this operation": the hub compares what ranks say of one sequence number and answers with a
-  // failure (through poll()) when tags differ. `what` is the operation in words.
+  // "I have waited long, in this operation", or "and this one I did before": the hub compares what ranks say of one
+  // sequence number and answers with a failure (through poll()) when tags differ. `what` is the operation in words.
   virtual void report_stall(uint32_t sequence, uint64_t tag, const std::string& what) = 0;
   // Leaves on purpose. Non-blocking.
   virtual void leave() = 0;

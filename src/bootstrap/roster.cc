@@ -6,6 +6,8 @@ namespace tutti {
 namespace {
 
 constexpr Nanoseconds kNever = ~Nanoseconds{0};
+// Stalls in operations further back than this are forgotten: more than ranks report of their past.
+constexpr int32_t kRememberedOperations = 64;
 
 double seconds(Nanoseconds time) { return static_cast<double>(time) / static_cast<double>(kSecond); }
 
@@ -125,9 +127,15 @@ Status Roster::exchange_missing(Nanoseconds now) const {
 }
 
 Status Roster::stall(Rank rank, wire::Stall report) {
-  const wire::Stall& mine = stalls_[rank] = std::move(report);
-  for (const auto& [other, theirs] : stalls_)
-    if (theirs.sequence == mine.sequence && theirs.tag != mine.tag)
+  const uint32_t sequence = report.sequence;
+  // By difference, since the numbers wrap.
+  std::erase_if(stalls_, [&](const auto& entry) {
+    return static_cast<int32_t>(sequence - entry.first) > kRememberedOperations;
+  });
+  std::map<uint32_t, wire::Stall>& here = stalls_[sequence];
+  const wire::Stall& mine = here[rank] = std::move(report);
+  for (const auto& [other, theirs] : here)
+    if (theirs.tag != mine.tag)
       return invalid_usage(
           "ranks disagree about operation {}: {} is in {}, but {} is in {}; all ranks must make the same "
           "calls in the same order",

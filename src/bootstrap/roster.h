@@ -46,7 +46,8 @@ class Roster {
   Nanoseconds exchange_deadline() const { return exchange_deadline_; }
   Status exchange_missing(Nanoseconds now) const;
 
-  // A rank waits in an operation. Fails when another rank waits in the same operation under another tag. O(n).
+  // A rank waits in an operation, or has done it lately and waits in a later one. Fails when another rank knows the
+  // operation under another tag. O(n).
   Status stall(Rank rank, wire::Stall report);
 
  private:
@@ -63,7 +64,7 @@ class Roster {
   Nanoseconds exchange_began_ = 0;
   Nanoseconds exchange_deadline_ = ~Nanoseconds{0};
 
-  std::map<uint32_t, wire::Stall> stalls_;  // the last of each rank
+  std::map<uint32_t, std::map<uint32_t, wire::Stall>> stalls_;  // by sequence number and rank
 };
 
 }  // namespace tutti

@@ -1,6 +1,9 @@
 #include "comm/communicator.h"
 
+#include <poll.h>
 #include <sys/eventfd.h>
+
+#include <algorithm>
 
 #include "base/host.h"
 #include "base/log.h"
@@ -11,6 +14,8 @@ namespace {
 
 // Long enough that a healthy wait never gets there, short enough that nobody reaches for a debugger first.
 constexpr Nanoseconds kStallAfter = kSecond;
+// The hub's news comes within a millisecond on a quiet host; on a crowded one it may take some time slices.
+constexpr Nanoseconds kHubTellsWithin = 500 * kMillisecond;
 
 }  // namespace
 
@@ -72,16 +77,45 @@ Status Communicator::latch(const Status& status) {
   return status;
 }
 
+Status Communicator::latch_failure(const Status& failure, const Execution* execution, const Request* request) {
+  return latch(reason_behind(failure, execution, request));
+}
+
+// A link only sees that its other end is gone; the hub knows why: an abort, an error, a departure, a death. Its word comes
+// by another way, so it may come after.
+Status Communicator::reason_behind(const Status& failure, const Execution* execution, const Request* request) {
+  if (failure.code() != tuttiRemoteError) return failure;
+  std::lock_guard lock(control_mutex_);
+  const Nanoseconds until = steady_now() + kHubTellsWithin;
+  for (;;) {
+    if (const std::optional<Status> told = read_news()) return *told;
+    if (execution) TUTTI_TRY(departed_error(*execution, *request));
+    const Nanoseconds now = steady_now();
+    pollfd hub{control_->descriptor(), POLLIN, 0};
+    if (now >= until || hub.fd < 0) return failure;
+    ::poll(&hub, 1, static_cast<int>((until - now) / kMillisecond) + 1);
+  }
+}
+
+std::optional<Status> Communicator::read_news() {
+  ControlNews news = control_->poll();
+  for (Rank rank : news.departed) departed_[rank] = true;
+  if (news.failure) told_ = std::move(news.failure);
+  return told_;
+}
+
 // ---- order
 
 void Communicator::end_turn() {
+  // All under the mutex: whoever waits for the last turn may destroy the communicator as soon as it can see the end, which
+  // must not be before this thread has done with it.
+  std::lock_guard lock(idle_mutex_);
   // Release: the next holder sees all that this one did to the communicator.
   turn_.fetch_add(1, std::memory_order_release);
   if (turn_waiters_.load(std::memory_order_seq_cst) > 0) {
     const uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(turn_event_.get(), &one, sizeof one);
   }
-  std::lock_guard lock(idle_mutex_);
   idle_.notify_all();
 }
 
@@ -131,6 +165,7 @@ Result<Execution*> Communicator::start(const Request& request) {
   binding.fold = {request.type, request.op, options_.nranks, request.scalar_bits};
   binding.tile_bytes = choice.tile_bytes;
   binding.stamp = {tag_of(request), next_sequence(request)};
+  if (!request.point_to_point()) past_tags_[binding.stamp.sequence % kPastTags] = binding.stamp.tag;
   execution->start(binding);
   log(LogLevel::trace, Subsystem::coll, static_cast<int>(options_.rank), "{} #{}: {}, tile {}",
       describe_tag(binding.stamp.tag), binding.stamp.sequence, choice.algorithm->name, choice.tile_bytes);
@@ -147,11 +182,16 @@ Status Communicator::explain(const Status& failure, const Execution& execution, 
   if (!execution.mismatch()) return failure.within(describe_operation(request));
   const auto& m = *execution.mismatch();
   const std::string theirs = describe(control_->members()[m.peer]);
-  const Stamp& mine = execution.stamp();
+  Stamp mine = execution.stamp();
   if (m.theirs == mine)
     return invalid_usage("{} and {} disagree on the size of a message in {}: {} bytes were sent, {} expected; the counts "
                          "given for each other must be equal",
                          theirs, describe_self(), describe_operation(request), m.bytes, m.expected_bytes);
+  if (!request.point_to_point()) {
+    // Where the other is behind, what counts is what this rank did then.
+    const std::optional<uint64_t> past = past_tag(m.theirs.sequence);
+    if (past && *past != m.theirs.tag) mine = {*past, m.theirs.sequence};
+  }
   return invalid_usage("{} and {} disagree on what to do: {} is in operation {}, {}; {} is in operation {}, {}; all "
                        "ranks must make the same calls in the same order",
                        describe_self(), theirs, describe_self(), mine.sequence, describe_tag(mine.tag), theirs,
@@ -169,20 +209,12 @@ Status Communicator::departed_error(const Execution& execution, const Request& r
 Status Communicator::check(Nanoseconds idle, const Execution* execution, const Request* request) {
   if (failed()) return error();
   std::unique_lock lock(control_mutex_);
-  ControlNews news = control_->poll();
-  for (Rank rank : news.departed) departed_[rank] = true;
-  if (news.failure) return *news.failure;
+  if (const std::optional<Status> told = read_news()) return *told;
   if (!execution) return {};
   TUTTI_TRY(wiring_->check_peers());
-  if (idle >= kStallAfter) {
+  if (idle >= std::min(kStallAfter, options_.config.timeout / 2)) {
     TUTTI_TRY(departed_error(*execution, *request));
-    const uint64_t ticket = turn_.load(std::memory_order_relaxed);
-    if (!request->point_to_point() && stall_reported_ticket_ != ticket) {
-      stall_reported_ticket_ = ticket;
-      log(LogLevel::info, Subsystem::coll, static_cast<int>(options_.rank), "{}: slow: {} waits for {}", options_.name,
-          describe_operation(*request), describe_waits(*execution));
-      control_->report_stall(execution->stamp().sequence, execution->stamp().tag, describe_operation(*request));
-    }
+    report_stall(*execution, *request);
   }
   if (idle < options_.config.timeout) return {};
   return fail(tuttiTimeout, "nothing moved for {:.3g} s in operation {}, {}; waiting for {}; TUTTI_TIMEOUT sets the limit",
@@ -190,12 +222,29 @@ Status Communicator::check(Nanoseconds idle, const Execution* execution, const R
               describe_operation(*request), describe_waits(*execution));
 }
 
+void Communicator::report_stall(const Execution& execution, const Request& request) {
+  // Once a call, and once an operation of a group.
+  const std::pair place{turn_.load(std::memory_order_relaxed), sequence_};
+  if (stall_reported_ == place) return;
+  stall_reported_ = place;
+  log(LogLevel::info, Subsystem::coll, static_cast<int>(options_.rank), "{}: slow: {} waits for {}", options_.name,
+      describe_operation(request), describe_waits(execution));
+  // Also those before: a rank that waits in one of them may wait for a rank that has left it under another name.
+  for (uint32_t s = sequence_ - std::min(sequence_, kPastTags); s != sequence_; ++s)
+    control_->report_stall(s, past_tags_[s % kPastTags], describe_tag(past_tags_[s % kPastTags]));
+}
+
+std::optional<uint64_t> Communicator::past_tag(uint32_t sequence) const {
+  if (sequence >= sequence_ || sequence_ - sequence > kPastTags) return std::nullopt;
+  return past_tags_[sequence % kPastTags];
+}
+
 std::string Communicator::describe_waits(const Execution& execution) const {
   std::string text;
   for (const Execution::Wait& wait : execution.waits())
     text += fmt::format("{}{} ({}, over {})", text.empty() ? "" : ", ", describe(control_->members()[wait.peer]),
                         wait.receiving ? "has sent nothing" : "has taken nothing", wiring_->transport_name(wait.peer));
-  return text.empty() ? "nobody" : text;
+  return text.empty() ? "the network to take what was sent" : text;
 }
 
 Result<std::vector<std::vector<std::byte>>> Communicator::exchange(std::vector<std::byte> mine) {

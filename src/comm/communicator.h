@@ -9,6 +9,7 @@
 // Errors. The first one is latched, raises the abort flag, and is told to all ranks through the hub.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <map>
@@ -53,6 +54,8 @@ class Communicator {
   bool failed() const { return failed_.load(std::memory_order_acquire); }
   // Latches `status` unless there is an error already, tells everybody, returns the latched one.
   Status latch(const Status& status);
+  // The same for the failure of an operation under way (null: of none), after asking the hub for its reason. In turn.
+  Status latch_failure(const Status& failure, const Execution* execution, const Request* request);
 
   // ---- order; any thread
   uint64_t issue() { return issued_.fetch_add(1, std::memory_order_relaxed); }
@@ -105,6 +108,10 @@ class Communicator {
   std::string describe_operation(const Request& request) const;
   std::string describe_waits(const Execution& execution) const;
   Status departed_error(const Execution& execution, const Request& request) const;
+  Status reason_behind(const Status& failure, const Execution* execution, const Request* request);
+  std::optional<Status> read_news();
+  void report_stall(const Execution& execution, const Request& request);
+  std::optional<uint64_t> past_tag(uint32_t sequence) const;
   uint32_t next_sequence(const Request& request);
 
   CommunicatorOptions options_;
@@ -132,10 +139,14 @@ class Communicator {
   };
   std::map<PlanKey, std::unique_ptr<Execution>> executions_;
   uint32_t sequence_ = 0;                              // of collectives
+  // The tags of the last ones: of those that differ between ranks, some ranks may have left behind.
+  static constexpr uint32_t kPastTags = 32;
+  std::array<uint64_t, kPastTags> past_tags_{};
   std::vector<uint32_t> send_sequence_, recv_sequence_;  // of messages to and from each rank
   std::mutex control_mutex_;                           // check() may be called by several waiting threads
   std::vector<bool> departed_;
-  uint64_t stall_reported_ticket_ = UINT64_MAX;
+  std::optional<Status> told_;  // by the hub: the failure of the group
+  std::pair<uint64_t, uint32_t> stall_reported_{UINT64_MAX, 0};  // ticket and sequence
 
   mutable std::mutex factor_mutex_;
   std::map<int, Factor> factors_;

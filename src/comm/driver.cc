@@ -1,6 +1,6 @@
 #include "comm/driver.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace tutti {
 
@@ -21,7 +21,9 @@ Progress Run::poll() {
   }
   Result<Progress> progress = advance();
   if (!progress.ok()) {
-    end(batch_.comm->latch(progress.status()));
+    const Active* active = stuck();
+    end(batch_.comm->latch_failure(progress.status(), active ? active->execution : nullptr,
+                                   active ? active->request : nullptr));
     return Progress::finished;
   }
   return *progress;
@@ -30,6 +32,8 @@ Progress Run::poll() {
 void Run::end(Status status) {
   error_ = std::move(status);
   state_ = State::finished;
+  finish_wait();
+  // The last use of the communicator: another thread may be waiting to destroy it.
   batch_.comm->end_turn();
 }
 
@@ -70,7 +74,7 @@ Result<Progress> Run::poll_ordered() {
     if (!progress.ok()) return batch_.comm->explain(progress.status(), *current_.execution, request);
     if (*progress != Progress::finished) return moved ? Progress::moved : *progress;
     if (request.fusion) request.fusion->scatter();
-    current_ = {};
+    last_ = std::exchange(current_, {});
     ++next_;
     moved = true;
   }
@@ -90,7 +94,7 @@ Result<Progress> Run::poll_messages() {
       if (!progress.ok()) return batch_.comm->explain(progress.status(), *queue.active.execution, request);
       moved |= *progress != Progress::blocked;
       if (*progress != Progress::finished) break;
-      queue.active = {};
+      last_ = std::exchange(queue.active, {});
       ++queue.next;
     }
     all_finished &= queue.next == queue.requests.size();
@@ -103,7 +107,7 @@ const Run::Active* Run::stuck() const {
   if (current_.execution) return &current_;
   for (const Queue& queue : queues_)
     if (queue.active.execution) return &queue.active;
-  return nullptr;
+  return state_ == State::draining && last_.execution ? &last_ : nullptr;
 }
 
 bool Run::prepare_wait(std::vector<pollfd>& descriptors) {
@@ -112,19 +116,18 @@ bool Run::prepare_wait(std::vector<pollfd>& descriptors) {
   if (state_ == State::waiting) {
     descriptors.push_back({batch_.comm->turn_descriptor(), POLLIN, 0});
     batch_.comm->wait_for_turn(true);
-    waiting_for_turn_ = true;
+    armed_ = Armed::turn;
     return true;
   }
+  armed_ = Armed::wiring;
   return batch_.comm->wiring_in_turn().prepare_wait(descriptors);
 }
 
 void Run::finish_wait() {
-  if (waiting_for_turn_) {
-    batch_.comm->wait_for_turn(false);
-    waiting_for_turn_ = false;
-  } else if (state_ != State::finished && state_ != State::waiting) {
-    batch_.comm->wiring_in_turn().finish_wait();
-  }
+  // By what was armed, not by the state: the poll in between may have changed that.
+  const Armed armed = std::exchange(armed_, Armed::nothing);
+  if (armed == Armed::turn) batch_.comm->wait_for_turn(false);
+  if (armed == Armed::wiring) batch_.comm->wiring_in_turn().finish_wait();
 }
 
 void Run::check(Nanoseconds idle) {
@@ -132,7 +135,8 @@ void Run::check(Nanoseconds idle) {
   const Active* active = stuck();
   const Status status = batch_.comm->check(idle, active ? active->execution : nullptr, active ? active->request : nullptr);
   // A run that waits for its turn ends when that comes: poll() sees the error then.
-  if (!status.ok() && state_ != State::waiting) end(batch_.comm->latch(status));
+  if (!status.ok() && state_ != State::waiting)
+    end(batch_.comm->latch_failure(status, active ? active->execution : nullptr, active ? active->request : nullptr));
   else if (!status.ok()) (void)batch_.comm->latch(status);
 }
 

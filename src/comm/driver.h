@@ -47,6 +47,7 @@ class Run {
   State state_ = State::waiting;
   size_t next_ = 0;                 // of ordered
   Active current_;                  // of ordered
+  Active last_;                     // what finished last, for messages about what drains
   // Queues of messages by (direction, peer), the first of each under way.
   struct Queue {
     std::vector<const Request*> requests;
@@ -54,7 +55,7 @@ class Run {
     Active active;
   };
   std::vector<Queue> queues_;
-  bool waiting_for_turn_ = false;
+  enum class Armed : uint8_t { nothing, turn, wiring } armed_ = Armed::nothing;  // by prepare_wait()
   Status error_;
 };
 

@@ -46,7 +46,8 @@ Extent Execution::ByteMachine::sized_extent(const Step& step, uint32_t k) const 
 }
 
 std::byte* Execution::ByteMachine::address(Buffer buffer, const Extent& e) const {
-  const uint64_t offset_bytes = e.offset * size_of(x_.binding_.fold.type);
+  // An empty block of a V-variant may have an offset and yet no memory.
+  const uint64_t offset_bytes = e.count == 0 ? 0 : e.offset * size_of(x_.binding_.fold.type);
   switch (buffer) {
     case Buffer::in: return const_cast<std::byte*>(x_.binding_.in) + offset_bytes;  // only ever read
     case Buffer::out: return x_.binding_.out + offset_bytes;

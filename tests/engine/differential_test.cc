@@ -2,22 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "tests/engine/call.h"
+#include "tests/engine/rows.h"
 
 namespace tutti {
 namespace {
 
 bool reduces(const Algorithm& a) { return is_reduction(a.collective); }
-
-std::vector<const Algorithm*> algorithms_that(bool (*wanted)(const Algorithm&)) {
-  std::vector<const Algorithm*> rows;
-  for (const Algorithm& a : all_algorithms())
-    if (wanted(a)) rows.push_back(&a);
-  return rows;
-}
-
-std::string name_of_row(const testing::TestParamInfo<const Algorithm*>& row) {
-  return fmt::format("{}_for_{}", row.param->name, name_of(row.param->collective));
-}
 
 class Reductions : public testing::TestWithParam<const Algorithm*> {};
 

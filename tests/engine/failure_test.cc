@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/engine/call.h"
+#include "tests/engine/rows.h"
 
 namespace tutti {
 namespace {

@@ -7,16 +7,14 @@
 
 #include "plan/contract.h"
 #include "tests/engine/buffers.h"
+#include "tests/engine/rows.h"
 
 namespace tutti {
 namespace {
 
 // Receive is the other half of send, and performed with it.
 std::vector<const Algorithm*> performed_algorithms() {
-  std::vector<const Algorithm*> rows;
-  for (const Algorithm& a : all_algorithms())
-    if (a.collective != Collective::recv) rows.push_back(&a);
-  return rows;
+  return algorithms_that([](const Algorithm& a) { return a.collective != Collective::recv; });
 }
 
 // What a drawn call and a systematic one have in common.
@@ -89,9 +87,7 @@ TEST_P(EveryAlgorithm, IsRightForAllShapes) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(Rows, EveryAlgorithm, testing::ValuesIn(performed_algorithms()), [](const auto& row) {
-  return fmt::format("{}_for_{}", row.param->name, name_of(row.param->collective));
-});
+INSTANTIATE_TEST_SUITE_P(Rows, EveryAlgorithm, testing::ValuesIn(performed_algorithms()), name_of_row);
 
 // ---- drawn ensembles and calls
 

@@ -8,6 +8,16 @@
 #include <stdexcept>
 
 namespace tutti {
+namespace {
+
+// A hub's thread works until its process is gone, but OpenSSL would take its own memory apart in exit(), under the thread's
+// feet. Counts for the first in the process that initialises OpenSSL.
+void keep_openssl_until_the_end() {
+  static const int once = ::OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+  (void)once;  // without it, the first use initialises
+}
+
+}  // namespace
 
 Result<Secret> random_secret() {
   Secret secret;
@@ -29,6 +39,7 @@ Secret make_secret() {
 }
 
 Result<Digest> hmac_sha256(const Secret& key, std::span<const std::byte> message) {
+  keep_openssl_until_the_end();
   Digest digest;
   unsigned bytes = 0;
   const unsigned char* done = ::HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
@@ -43,6 +54,7 @@ bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::b
 }
 
 Result<Secret> secret_from_text(std::string_view text) {
+  keep_openssl_until_the_end();
   Secret secret;
   unsigned bytes = 0;
   if (::EVP_Digest(text.data(), text.size(), reinterpret_cast<unsigned char*>(secret.data()), &bytes, EVP_sha256(),

@@ -109,7 +109,7 @@ TEST_P(Failures, AbortEndsWhatIsUnderWay) {
   Ranks ranks(n());
   tuttiStream_t stream;
   ASSERT_DONE(tuttiStreamCreate(&stream));
-  std::vector<float> values(100'000, 1);
+  std::vector<float> values(50'000, 1);
   EXPECT_DONE(tuttiAllReduce(values.data(), values.data(), values.size(), tuttiFloat32, tuttiSum, ranks[0], stream));
   EXPECT_DONE(tuttiBarrier(ranks[0], stream));
   EXPECT_EQ(tuttiStreamQuery(stream), tuttiInProgress);

@@ -82,11 +82,15 @@ void run_ranks(int victim, bool parent_makes_id, Child (&children)[kRanks]) {
   std::optional<tuttiUniqueId> made;
   if (parent_makes_id) made = unique_id();
   Pipe ids[kRanks];
+  // Nobody starts before all are forked: a fork while the hub's thread serves somebody may copy a lock that it holds.
+  Pipe start;
   for (int rank = 0; rank < kRanks; ++rank) {
     Child& child = children[rank];
     child.pid = ::fork();
     ASSERT_GE(child.pid, 0);
     if (child.pid > 0) continue;
+    start.close_end(1);
+    (void)start.read(1);  // until the last holder of the other end has closed it
     tuttiUniqueId id;
     if (made) {
       id = *made;
@@ -98,6 +102,7 @@ void run_ranks(int victim, bool parent_makes_id, Child (&children)[kRanks]) {
     }
     work_as(rank, id, victim, 20, child.said);
   }
+  start.close_end(1);
   for (Child& child : children) child.said.close_end(1);
   for (Pipe& pipe : ids) pipe.close_end(1);
   for (Child& child : children) child.text = child.said.read(kMostText);
@@ -107,10 +112,10 @@ void run_ranks(int victim, bool parent_makes_id, Child (&children)[kRanks]) {
   }
 }
 
-class Processes : public testing::TestWithParam<std::tuple<const char*, int, bool>> {};
+class Processes : public testing::TestWithParam<std::tuple<bool, const char*, int>> {};
 
 TEST_P(Processes, SurvivorsNameTheOneThatWasKilled) {
-  const auto& [transport, victim, parent_makes_id] = GetParam();
+  const auto& [parent_makes_id, transport, victim] = GetParam();
   const Environment environment{{"TUTTI_TRANSPORT", transport}};
   Child children[kRanks];
   run_ranks(victim, parent_makes_id, children);
@@ -123,12 +128,14 @@ TEST_P(Processes, SurvivorsNameTheOneThatWasKilled) {
   }
 }
 
+// Those in which the parent makes the id leave it with a thread, so they come last: a forked child that starts threads
+// itself, as rank 0 does for its hub, should have had a parent without.
 INSTANTIATE_TEST_SUITE_P(Victims, Processes,
-                         testing::Combine(testing::Values("shm", "tcp"), testing::Values(0, 2), testing::Bool()),
+                         testing::Combine(testing::Bool(), testing::Values("shm", "tcp"), testing::Values(0, 2)),
                          [](const auto& parameters) {
-                           return std::string(std::get<0>(parameters.param)) + "_rank" +
-                                  std::to_string(std::get<1>(parameters.param)) +
-                                  (std::get<2>(parameters.param) ? "_id_of_parent" : "_id_of_rank0");
+                           return std::string(std::get<1>(parameters.param)) + "_rank" +
+                                  std::to_string(std::get<2>(parameters.param)) +
+                                  (std::get<0>(parameters.param) ? "_id_of_parent" : "_id_of_rank0");
                          });
 
 }  // namespace

@@ -119,8 +119,6 @@ bool Execution::ByteMachine::receive(const Step& step) {
     }
     operand.arrived = true;
     operand.data = link->mapped() ? arrival->data : staged.data;
-    // It lies in memory of ours, so its room can go back before the step has room for its result.
-    if (!link->mapped()) link->release();
     --lane_.missing;
   }
   return lane_.missing == 0;
@@ -195,12 +193,8 @@ void Execution::ByteMachine::fold_piece(const Step& step, size_t piece, uint64_t
     fold(x_.binding_.fold, operands, own_operand, step.complete && is_reduction(x_.collective_), results, count);
 }
 
-// Gives back the room of what was folded where it arrived.
 void Execution::ByteMachine::release(const Step& step) {
-  for (uint32_t i = 0; i < step.recv_count; ++i) {
-    RecvLink* link = lane_.recvs[recv_slot(step, i)];
-    if (link->mapped()) link->release();
-  }
+  for (uint32_t i = 0; i < step.recv_count; ++i) lane_.recvs[recv_slot(step, i)]->release();
 }
 
 bool Execution::ByteMachine::send(const Step& step) {

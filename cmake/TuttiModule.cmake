@@ -14,8 +14,10 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
   find_program(TUTTI_CCACHE ccache)
   if(TUTTI_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${TUTTI_CCACHE})
-    set(CMAKE_C_COMPILER_LAUNCHER ${TUTTI_CCACHE})
+    # What one clone has compiled serves another.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      ${TUTTI_CCACHE})
+    set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
   endif()
 endif()
 
@@ -23,7 +25,8 @@ endif()
 add_library(tutti_flags INTERFACE)
 target_include_directories(tutti_flags INTERFACE
   ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/generated)
-target_compile_options(tutti_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers -Wno-stringop-overflow)
+target_compile_options(tutti_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wno-missing-field-initializers -Wno-stringop-overflow
+  -ffile-prefix-map=${PROJECT_SOURCE_DIR}/=)
 # Before any system header: strerrorname_np, SOCK_CLOEXEC and friends.
 target_compile_definitions(tutti_flags INTERFACE _GNU_SOURCE)
 if(TUTTI_SANITIZE STREQUAL "address")

@@ -120,7 +120,7 @@ TEST(Golden, PlansForFourRanks) {
     texts[std::string(a.name)] += fmt::format("# {} for {}\n", a.name, name_of(a.collective)) +
                                   to_text(plans_for(a, {a.collective, Rank{4}, Rank{1}, 1})) + '\n';
   for (const auto& [name, text] : texts) {
-    const auto path = std::filesystem::path(__FILE__).parent_path() / "golden" / (name + ".txt");
+    const auto path = std::filesystem::path(GOLDEN_FOLDER) / (name + ".txt");
     if (std::getenv("UPDATE_GOLDEN") != nullptr) std::ofstream(path) << text;
     std::ifstream file(path);
     ASSERT_TRUE(file) << path << " is missing";

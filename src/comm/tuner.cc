@@ -5,8 +5,8 @@
 namespace tutti {
 namespace {
 
-// Our order of preference for a collective at a size; the first that exists, applies and is allowed is taken. The sizes
-// are of the wide buffer and were read off runs of 2 to 8 ranks on 2 cores, shm and tcp (docs/performance.md).
+// Our order of preference for a collective at a size of the wide buffer; the first that exists, applies and is allowed is
+// taken. The sizes are estimates from counting hand-overs and bytes moved, not measurements.
 std::vector<std::string_view> preferences(Collective collective, uint64_t bytes, const Facts& facts) {
   const uint32_t n = facts.nranks;
   switch (collective) {

@@ -55,6 +55,7 @@ class Side {
   void* allocate(size_t bytes) { return map(bytes, MAP_PRIVATE, true); }
   void prepare(const Call&) {}
   void run(const Call&) {}
+  const char* algorithm(const Call&) { return ""; }
   void barrier() {
     const uint64_t mine = ++arrivals_;
     control_.sides[rank_].arrived.store(mine, std::memory_order_release);
@@ -112,7 +113,7 @@ struct Buffers {
 template <class Operation>
 void report(Side& side, const tutti::bench::Options& options, const char* name, size_t bytes, Operation&& operation) {
   const auto measured = tutti::bench::measure(side, options, operation);
-  if (side.rank() == 0) tutti::bench::print_measured(name, bytes, measured);
+  if (side.rank() == 0) tutti::bench::print_measured(name, bytes, measured, "");
 }
 
 void run_size(Side& side, const tutti::bench::Options& options, const Buffers& b, size_t bytes) {

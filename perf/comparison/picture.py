@@ -13,21 +13,35 @@ TOP, BOTTOM, LEFT, LABELS, GAP = 74, 56, 62, 142, 62
 SPLIT = 64 << 10  # time up to here, bandwidth from here
 LINE_HEIGHT = 15
 
-STYLE = """
-  svg { --ink: #1f2328; --soft: #59636e; --grid: #e4e7eb; --paper: #ffffff; --own: #0b62d6; --own2: #0f8f8a;
-        --p0: #c2410c; --p1: #a3731a; --p2: #9d3fb5; --p3: #5b7a1f; --p4: #b91c5c; --p5: #7a5c3e; --p6: #4b5563; }
-  @media (prefers-color-scheme: dark) {
-    svg { --ink: #e6edf3; --soft: #9aa4af; --grid: #2b323b; --paper: #0d1117; --own: #58a6ff; --own2: #3fd0c9;
-          --p0: #ff8a4c; --p1: #e0b04a; --p2: #d58bea; --p3: #a5cf5c; --p4: #ff7ab0; --p5: #c9a27e; --p6: #a3adb8; }
-  }
-  text { font: 12px system-ui, -apple-system, "Segoe UI", sans-serif; fill: var(--soft); }
-  .title { font-size: 16px; font-weight: 600; fill: var(--ink); }
-  .panel { font-weight: 600; fill: var(--ink); }
-  .grid { stroke: var(--grid); stroke-width: 1; }
-  .line { fill: none; stroke-width: 1.6; stroke-linejoin: round; }
-  .own { stroke-width: 3; }
-  .floor { stroke: var(--soft); stroke-width: 1.6; stroke-dasharray: 5 4; }
-  .strong { font-weight: 600; }
+# name: colour on light, on dark. Plain classes rather than CSS variables: more programs than browsers draw them.
+COLOURS = {"tutti0": ("#0b62d6", "#58a6ff"), "tutti1": ("#0f8f8a", "#3fd0c9"), "floor": ("#59636e", "#9aa4af"),
+           "peer0": ("#c2410c", "#ff8a4c"), "peer1": ("#a3731a", "#e0b04a"), "peer2": ("#9d3fb5", "#d58bea"),
+           "peer3": ("#5b7a1f", "#a5cf5c"), "peer4": ("#b91c5c", "#ff7ab0"), "peer5": ("#7a5c3e", "#c9a27e")}
+PAGE = {"paper": ("#ffffff", "#0d1117"), "ink": ("#1f2328", "#e6edf3"), "soft": ("#59636e", "#9aa4af"),
+        "grid": ("#e4e7eb", "#2b323b")}
+
+
+def colour_rules(dark):
+    page = {name: pair[dark] for name, pair in PAGE.items()}
+    rules = [f".paper {{ fill: {page['paper']}; }}", f"text {{ fill: {page['soft']}; }}",
+             f".title, .panel {{ fill: {page['ink']}; }}", f".grid {{ stroke: {page['grid']}; }}"]
+    for name, pair in COLOURS.items():
+        rules.append(f".{name} {{ stroke: {pair[dark]}; }} text.{name} {{ fill: {pair[dark]}; stroke: none; }}")
+    return "\n  ".join(rules)
+
+
+STYLE = f"""
+  text {{ font: 12px system-ui, -apple-system, "Segoe UI", "DejaVu Sans", sans-serif; }}
+  .title {{ font-size: 16px; font-weight: 600; }}
+  .panel {{ font-weight: 600; }}
+  .line {{ fill: none; stroke-width: 1.6; stroke-linejoin: round; }}
+  .line.tutti0 {{ stroke-width: 3; }}
+  .line.floor {{ stroke-dasharray: 5 4; }}
+  text.tutti0 {{ font-weight: 600; }}
+  {colour_rules(False)}
+  @media (prefers-color-scheme: dark) {{
+  {colour_rules(True)}
+  }}
 """
 
 COLLECTIVE_TITLES = {"all_reduce": "AllReduce", "reduce_scatter": "ReduceScatter", "all_gather": "AllGather",
@@ -46,18 +60,20 @@ class Axis:
 
 
 class Series:
-    def __init__(self, name, points, colour, style=""):
-        self.name, self.points, self.colour, self.style = name, dict(sorted(points.items())), colour, style
+    """A line; look: its CSS class, a name of COLOURS."""
+
+    def __init__(self, name, points, look):
+        self.name, self.points, self.look = name, dict(sorted(points.items())), look
 
 
 def all_series(medians):
     """Peers first, so that what is drawn last lies on top."""
-    series = [Series(name, medians.times[name], f"var(--p{i % 7})") for i, name in enumerate(medians.peers)]
+    series = [Series(name, medians.times[name], f"peer{i % 6}") for i, name in enumerate(medians.peers)]
     floor = {size: medians.floor(size) for size in medians.sizes() if medians.floor(size)}
     if floor:
-        series.append(Series("floor", floor, "var(--soft)", "floor"))
+        series.append(Series("floor", floor, "floor"))
     for i, name in reversed(list(enumerate(medians.tuttis))):
-        series.append(Series(name, medians.times[name], "var(--own)" if i == 0 else "var(--own2)", "own" if i == 0 else ""))
+        series.append(Series(name, medians.times[name], f"tutti{min(i, 1)}"))
     return series
 
 
@@ -109,7 +125,7 @@ class Panel:
             yield f'<text x="{x:.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{size_text(size)}</text>'
         for s, points in self.lines:
             path = " ".join(f"{self.x.at(size):.1f},{self.y.at(v):.1f}" for size, v in points.items())
-            yield f'<polyline class="line {s.style}" stroke="{s.colour}" points="{path}"/>'
+            yield f'<polyline class="line {s.look}" points="{path}"/>'
         if self.labelled:
             yield from self.labels()
 
@@ -117,9 +133,7 @@ class Panel:
         ends = [(self.y.at(list(points.values())[-1]), self.x.at(list(points)[-1]), s) for s, points in self.lines]
         ends = [(y, i, x, s) for i, (y, x, s) in enumerate(ends)]
         for y, _, _, s in spread(ends, TOP, HEIGHT - BOTTOM):
-            strong = " strong" if s.style == "own" else ""
-            yield (f'<text class="label{strong}" x="{self.right + 10}" y="{y + 4:.1f}" '
-                   f'style="fill: {s.colour}">{escape(s.name)}</text>')
+            yield f'<text class="{s.look}" x="{self.right + 10}" y="{y + 4:.1f}">{escape(s.name)}</text>'
 
 
 def panels(series, sizes):
@@ -149,4 +163,4 @@ def draw(case, medians, machine, date):
     body.append(f'<text x="{LEFT - 40}" y="{HEIGHT - 12}">{escape(footing)}</text>')
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(heading)}">',
-        f"<style>{STYLE}</style>", f'<rect width="{WIDTH}" height="{HEIGHT}" fill="var(--paper)"/>', *body, "</svg>", ""])
+        f"<style>{STYLE}</style>", f'<rect width="{WIDTH}" height="{HEIGHT}" class="paper"/>', *body, "</svg>", ""])

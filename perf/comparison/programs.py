@@ -5,6 +5,7 @@ program that is missing, and one checkout can measure the library of another bui
 """
 
 import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -23,16 +24,18 @@ def compile_program(name, source, compiler, flags=()):
     """The program's path. It is compiled when it, or what it is made of, has changed. Missing when that fails."""
     if not shutil.which(compiler):
         raise Missing(f"not installed ({compiler})")
-    command = [compiler, *FLAGS, str(PERF / source), "-o", str(FOLDER / name), *flags]
+    fresh = FOLDER / f"{name}.{os.getpid()}"
+    command = [compiler, *FLAGS, str(PERF / source), *flags]
     made_of = hashlib.sha256(" ".join(command).encode())
     for path in [PERF / source, PERF / "peers" / "loop.h"]:
         made_of.update(path.read_bytes())
     stamp = FOLDER / f"{name}.stamp"
     if not (FOLDER / name).exists() or not stamp.exists() or stamp.read_text() != made_of.hexdigest():
         FOLDER.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run([*command, "-o", str(fresh)], capture_output=True, text=True)
         if done.returncode != 0:
             raise Missing(f"does not compile: {first_error(done.stderr)}")
+        fresh.replace(FOLDER / name)  # another comparison may be running the old one
         stamp.write_text(made_of.hexdigest())
     return FOLDER / name
 
@@ -78,3 +81,13 @@ def source_of(build):
         if line.startswith("CMAKE_HOME_DIRECTORY:"):
             return line.split("=", 1)[1]
     raise Missing(f"{build}/CMakeCache.txt names no source")
+
+
+def algorithms(build, collective, nranks):
+    """The names of all that have a plan for n ranks."""
+    plan = [str(build / "bin" / "tutti"), "plan", "--collective", collective, "-n", str(nranks)]
+    # A name that does not exist makes it list those that do.
+    said = subprocess.run([*plan, "--algo", "?"], capture_output=True, text=True).stderr
+    names = said.rpartition(":")[2].split()
+    return [name for name in names
+            if subprocess.run([*plan, "--algo", name, "--rank", "0"], capture_output=True).returncode == 0]

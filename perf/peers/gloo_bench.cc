@@ -57,6 +57,7 @@ class Gloo {
     options.setReduceFunction([](void* to, const void* a, const void* b, size_t n) { gloo::sum<float>(to, a, b, n); });
     gloo::allreduce(options);
   }
+  const char* algorithm(const Call&) { return halving_doubling_ ? "halving_doubling" : "ring"; }
   void barrier() {
     gloo::BarrierOptions options(context_);
     gloo::barrier(options);

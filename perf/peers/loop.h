@@ -3,7 +3,7 @@
 // Per size: one call whose result is checked, warm-up, a calibration that sets the number of iterations, then several
 // repetitions. Each repetition is a loop of back-to-back calls that starts at a barrier; its time is that of the
 // slowest rank, divided by the iterations. Rank 0 prints one line of JSON per size:
-//   {"collective": "all_reduce", "bytes": 1024, "iterations": 9000, "times_us": [0.31, ...]}
+//   {"collective": "all_reduce", "bytes": 1024, "iterations": 9000, "times_us": [0.31, ...], "algorithm": ""}
 // with one time per repetition. Whoever reads them takes the median.
 //
 // "bytes" is as in nccl-tests: what a rank contributes to all_reduce and reduce_scatter, what it has after all_gather
@@ -14,6 +14,7 @@
 //   allocate   page-aligned memory of the kind that is measured, never freed; null when there is none
 //   prepare    what a user would do once for many calls of this shape
 //   run        one blocking collective
+//   algorithm  what run() would use, where the library says so; else ""
 //   maximum    values[i] = the greatest over ranks, for all ranks
 // Every call is collective; a failure ends the process with a message.
 #pragma once
@@ -50,6 +51,7 @@ concept Library = requires(L library, const Call& call, double* values, size_t n
   { library.allocate(n) } -> std::same_as<void*>;
   library.prepare(call);
   library.run(call);
+  { library.algorithm(call) } -> std::convertible_to<std::string_view>;
   library.barrier();
   library.maximum(values, n);
 };
@@ -167,11 +169,11 @@ Measured measure(L& library, const Options& options, Operation&& operation) {
   return measured;
 }
 
-inline void print_measured(std::string_view name, size_t bytes, const Measured& measured) {
+inline void print_measured(std::string_view name, size_t bytes, const Measured& measured, std::string_view algorithm) {
   std::printf("{\"collective\": \"%.*s\", \"bytes\": %zu, \"iterations\": %ld, \"times_us\": [",
               static_cast<int>(name.size()), name.data(), bytes, measured.iterations);
   for (size_t i = 0; i < measured.times_us.size(); ++i) std::printf(i == 0 ? "%.4f" : ", %.4f", measured.times_us[i]);
-  std::printf("]}\n");
+  std::printf("], \"algorithm\": \"%.*s\"}\n", static_cast<int>(algorithm.size()), algorithm.data());
   std::fflush(stdout);
 }
 
@@ -231,7 +233,9 @@ void run_all(L& library, const Options& options) {
     library.prepare(call);
     run_checked(library, call);
     const Measured measured = measure(library, options, [&] { library.run(call); });
-    if (library.rank() == 0) print_measured(kCollectiveNames[static_cast<int>(call.collective)], bytes, measured);
+    if (library.rank() == 0) {
+      print_measured(kCollectiveNames[static_cast<int>(call.collective)], bytes, measured, library.algorithm(call));
+    }
   }
 }
 

@@ -49,6 +49,13 @@ class Tutti {
         return check(tuttiBroadcast(whole, whole, call.count, tuttiFloat32, 0, comm_, nullptr));
     }
   }
+  const char* algorithm(const Call& call) {
+    tuttiChoice_t choice{};
+    choice.size = sizeof choice;
+    const char* collective = tutti::bench::kCollectiveNames[static_cast<int>(call.collective)].data();
+    check(tuttiCommQueryChoice(comm_, collective, call.count, tuttiFloat32, &choice));
+    return choice.algorithm;
+  }
   void barrier() { check(tuttiBarrier(comm_, nullptr)); }
   void maximum(double* values, size_t n) {
     check(tuttiAllReduce(values, values, n, tuttiFloat64, tuttiMax, comm_, nullptr));

@@ -110,13 +110,18 @@ struct Buffers {
   float *private_in, *private_out;
 };
 
+struct Run {
+  const tutti::bench::Options& options;
+  tutti::bench::Distance* distance;
+};
+
 template <class Operation>
-void report(Side& side, const tutti::bench::Options& options, const char* name, size_t bytes, Operation&& operation) {
-  const auto measured = tutti::bench::measure(side, options, operation);
+void report(Side& side, const Run& run, const char* name, size_t bytes, Operation&& operation) {
+  const auto measured = tutti::bench::measure(side, run.options, run.distance, operation);
   if (side.rank() == 0) tutti::bench::print_measured(name, bytes, measured, "");
 }
 
-void run_size(Side& side, const tutti::bench::Options& options, const Buffers& b, size_t bytes) {
+void run_size(Side& side, const Run& run, const Buffers& b, size_t bytes) {
   const size_t count = bytes / sizeof(float), first = side.rank() == 0 ? 0 : count / 2;
   const auto reduce = [&](auto fold, float* const* out) {
     return [&side, &b, fold, out, first, half = count / 2] {
@@ -125,12 +130,12 @@ void run_size(Side& side, const tutti::bench::Options& options, const Buffers& b
       side.barrier();  // the other's half is there
     };
   };
-  report(side, options, "in_place_ordinary", bytes, reduce(fold_into_both<false>, b.in));
-  report(side, options, "in_place_streaming", bytes, reduce(fold_into_both<true>, b.in));
-  report(side, options, "out_of_place_ordinary", bytes, reduce(fold_into_both<false>, b.out));
-  report(side, options, "out_of_place_streaming", bytes, reduce(fold_into_both<true>, b.out));
-  report(side, options, "copy_ordinary", bytes, [&] { std::memcpy(b.private_out, b.private_in, bytes); });
-  report(side, options, "copy_streaming", bytes, [&] { copy_streaming(b.private_in, b.private_out, count); });
+  report(side, run, "in_place_ordinary", bytes, reduce(fold_into_both<false>, b.in));
+  report(side, run, "in_place_streaming", bytes, reduce(fold_into_both<true>, b.in));
+  report(side, run, "out_of_place_ordinary", bytes, reduce(fold_into_both<false>, b.out));
+  report(side, run, "out_of_place_streaming", bytes, reduce(fold_into_both<true>, b.out));
+  report(side, run, "copy_ordinary", bytes, [&] { std::memcpy(b.private_out, b.private_in, bytes); });
+  report(side, run, "copy_streaming", bytes, [&] { copy_streaming(b.private_in, b.private_out, count); });
 }
 
 void run_side(Control& control, int rank, const tutti::bench::Options& options, Buffers buffers, size_t most) {
@@ -141,7 +146,8 @@ void run_side(Control& control, int rank, const tutti::bench::Options& options, 
   for (float* mine : {buffers.in[rank], buffers.out[rank], buffers.private_in, buffers.private_out})
     std::memset(mine, 0, most);  // each has its own pages near it
   side.barrier();
-  for (size_t bytes : options.sizes) run_size(side, options, buffers, bytes);
+  const auto distance = tutti::bench::open_distance(options, rank);
+  for (size_t bytes : options.sizes) run_size(side, {options, distance.get()}, buffers, bytes);
 }
 
 }  // namespace

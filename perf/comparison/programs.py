@@ -27,7 +27,7 @@ def compile_program(name, source, compiler, flags=()):
     fresh = FOLDER / f"{name}.{os.getpid()}"
     command = [compiler, *FLAGS, str(PERF / source), *flags]
     made_of = hashlib.sha256(" ".join(command).encode())
-    for path in [PERF / source, PERF / "peers" / "loop.h"]:
+    for path in [PERF / source, *sorted((PERF / "peers").glob("*.h"))]:
         made_of.update(path.read_bytes())
     stamp = FOLDER / f"{name}.stamp"
     if not (FOLDER / name).exists() or not stamp.exists() or stamp.read_text() != made_of.hexdigest():

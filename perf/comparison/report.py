@@ -1,48 +1,53 @@
 """From runs to medians, ratios and the table.
 
-A run is near or far by the distance measured before and after it; runs of different kinds are never mixed. Per kind,
-subject and size the value is the median over the rounds of the median over a run's repetitions.
+A repetition is near or far by the distance measured before and after it; repetitions of different kinds are never mixed.
+Per kind, subject and size the value is the median over the rounds of the median over a run's repetitions.
 """
 
 from statistics import median
 
-from .rounds import time_us
-
 FAR_NS = 120  # on the machines seen so far processors are 45 to 60 or 200 to 280 ns apart
 
 
-def kind_of(run):
-    """near, far, changed (the machine moved the processors during the run), or any (one processor)."""
-    before, after = run["ping_ns"]
-    if before is None:
-        return "any"
+def kind_between(before, after):
+    """near, far, or changed (the machine moved the processors meanwhile)."""
     if (before >= FAR_NS) != (after >= FAR_NS):
         return "changed"
     return "far" if before >= FAR_NS else "near"
 
 
-def result_key(run, result):
-    """Whose column a result belongs to. The floor's program measures several kernels."""
-    return result["collective"] if run["kind"] == "floor" else run["subject"]
+def samples_of(run, bound):
+    """(name, bytes, kind, µs, ping) of each repetition. Where ranks outnumber cores there is one kind: any."""
+    for result in run.get("results", []):
+        name = result["collective"] if run["kind"] == "floor" else run["subject"]  # the floor has several kernels
+        pings = result["ping_ns"] or [run["ping_ns"][0]] * len(result["times_us"]) + [run["ping_ns"][1]]
+        for i, time in enumerate(result["times_us"]):
+            before, after = pings[i], pings[i + 1]
+            if before is None or not bound:
+                yield name, result["bytes"], "any", time, before
+            else:
+                yield name, result["bytes"], kind_between(before, after), time, before
 
 
 class Medians:
     """Of one case and one kind of distance: times[name][bytes] in µs."""
 
-    def __init__(self, runs, kind):
+    def __init__(self, runs, kind, bound):
         self.kind = kind
-        self.runs = [run for run in runs if kind_of(run) == kind and "results" in run]
-        samples = {}
-        for run in self.runs:
-            for result in run["results"]:
-                samples.setdefault(result_key(run, result), {}).setdefault(result["bytes"], []).append(time_us(result))
-        self.times = {name: {size: median(values) for size, values in sizes.items()} for name, sizes in samples.items()}
-        self.rounds = {name: max(map(len, sizes.values())) for name, sizes in samples.items()}
-        self.subjects = list(dict.fromkeys(run["subject"] for run in sorted(self.runs, key=lambda run: run["order"])))
-        self.peers = [name for name in self.subjects if any(r["subject"] == name and r["kind"] == "peer" for r in self.runs)]
-        self.tuttis = [name for name in self.subjects if any(r["subject"] == name and r["kind"] == "tutti" for r in self.runs)]
-        pings = [ping for run in self.runs for ping in run["ping_ns"] if ping is not None]
-        self.ping_ns = median(pings) if pings else None
+        values, pings, self.repetitions = {}, [], 0
+        for number, run in enumerate(runs):
+            for name, size, of_kind, time, ping in samples_of(run, bound):
+                if of_kind == kind:
+                    values.setdefault(name, {}).setdefault(size, {}).setdefault(number, []).append(time)
+                    pings.append(ping)
+                    self.repetitions += 1
+        self.times = {name: {size: median(median(times) for times in by_run.values()) for size, by_run in sizes.items()}
+                      for name, sizes in values.items()}
+        self.rounds = sorted({len(by_run) for sizes in values.values() for by_run in sizes.values()})
+        names = list(dict.fromkeys((run["subject"], run["kind"]) for run in runs))
+        self.peers = [name for name, kind in names if kind == "peer" and name in self.times]
+        self.tuttis = [name for name, kind in names if kind == "tutti" and name in self.times]
+        self.ping_ns = median(pings) if pings and None not in pings else None
 
     def sizes(self):
         return sorted({size for name in self.tuttis + self.peers for size in self.times[name]})
@@ -62,12 +67,11 @@ class Medians:
         return self.ping_ns / 1000 if measured and self.ping_ns else None
 
 
-def medians_by_kind(case_runs, order):
+def medians_by_kind(runs, order, bound):
     """One Medians for each kind of distance that has something to compare, the best covered first."""
-    runs = [{**run, "order": order.get(run["subject"], 0)} for run in case_runs]
-    kinds = [Medians(runs, kind) for kind in ("near", "far", "any")]
-    kinds = [medians for medians in kinds if medians.tuttis or medians.peers]
-    return sorted(kinds, key=lambda medians: -len(medians.runs))
+    runs = sorted(runs, key=lambda run: order.get(run["subject"], 0))
+    kinds = [Medians(runs, kind, bound) for kind in ("near", "far", "any")]
+    return sorted((medians for medians in kinds if medians.tuttis or medians.peers), key=lambda medians: -medians.repetitions)
 
 
 def size_text(size):
@@ -110,8 +114,8 @@ def rows_of(medians):
 
 
 def title(case, medians):
-    counts = sorted(medians.rounds.values())
-    rounds = f"{counts[0]}" if counts[0] == counts[-1] else f"{counts[0]} to {counts[-1]}"
+    counts = medians.rounds
+    rounds = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     distance = f"{medians.kind}: {medians.ping_ns:.0f} ns one way, " if medians.ping_ns else ""
     return f"{case}; {distance}µs, medians of {rounds} rounds"
 

@@ -37,6 +37,7 @@ class Subject:
     collectives: tuple = COLLECTIVES
     environment: dict = field(default_factory=dict)
     needs_store: bool = False  # a fresh folder where its ranks meet
+    unbound: bool = False  # its ranks are never bound to a core, so they cannot tell how far they are from each other
 
     def command(self, case):
         """The argv before the arguments of loop.h. Raises Missing."""
@@ -152,6 +153,7 @@ def all_subjects(builds, tutti_environment, registered):
     launcher = builds[0][1] / "bin" / "tutti" if builds else None
     for algorithm in ("ring", "halving_doubling"):
         subjects.append(Gloo(f"gloo-{algorithm.replace('halving_doubling', 'halving')}", "peer", transports=("tcp",),
-                             collectives=("all_reduce",), algorithm=algorithm, launcher=launcher, needs_store=True))
+                             collectives=("all_reduce",), algorithm=algorithm, launcher=launcher, needs_store=True,
+                             unbound=True))
     subjects.append(Floor("floor", "floor", transports=("shm",), collectives=("all_reduce",)))
     return subjects

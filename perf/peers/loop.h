@@ -3,8 +3,10 @@
 // Per size: one call whose result is checked, warm-up, a calibration that sets the number of iterations, then several
 // repetitions. Each repetition is a loop of back-to-back calls that starts at a barrier; its time is that of the
 // slowest rank, divided by the iterations. Rank 0 prints one line of JSON per size:
-//   {"collective": "all_reduce", "bytes": 1024, "iterations": 9000, "times_us": [0.31, ...], "algorithm": ""}
-// with one time per repetition. Whoever reads them takes the median.
+//   {"collective": "all_reduce", "bytes": 1024, "iterations": 9000, "times_us": [0.31, ...], "ping_ns": [51, ...],
+//    "algorithm": ""}
+// with one time per repetition, and the distance between ranks 0 and 1 before each and after the last (distance.h; none
+// without --distance). Whoever reads them takes the median of the times at one distance.
 //
 // "bytes" is as in nccl-tests: what a rank contributes to all_reduce and reduce_scatter, what it has after all_gather
 // and broadcast. Elements are float32, the operation is the sum, buffers are out of place (broadcast: the root's is the
@@ -22,14 +24,16 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 #include <concepts>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "distance.h"
 
 namespace tutti::bench {
 
@@ -65,6 +69,7 @@ struct Options {
   bool registered = false;  // memory from the library, registered with it
   std::string algorithm;    // of libraries that have a choice
   std::string store;        // a folder where ranks meet
+  std::string distance;     // a file of zeros through which ranks 0 and 1, bound to a processor each, play ping-pong
 };
 
 [[noreturn]] inline void fail(const char* what) {
@@ -99,7 +104,7 @@ inline Options parse_options(int argc, char** argv) {
     } else if (i + 1 == argc) {
       fail(
           "usage: --collective NAME --sizes BYTES,... [--repetitions N] [--seconds S] [--pin] [--registered] "
-          "[--algorithm NAME] [--store FOLDER]");
+          "[--algorithm NAME] [--store FOLDER] [--distance FILE]");
     } else if (const char* value = argv[++i]; name == "--collective") {
       options.collective = collective_named(value);
     } else if (name == "--sizes") {
@@ -112,6 +117,8 @@ inline Options parse_options(int argc, char** argv) {
       options.algorithm = value;
     } else if (name == "--store") {
       options.store = value;
+    } else if (name == "--distance") {
+      options.distance = value;
     } else {
       fail("no such option");
     }
@@ -132,10 +139,6 @@ inline void pin_to(int index) {
   }
 }
 
-inline double now_seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
 // Seconds per call of one loop on this rank.
 template <Library L, class Operation>
 double time_loop(L& library, long iterations, Operation&& operation) {
@@ -148,10 +151,12 @@ double time_loop(L& library, long iterations, Operation&& operation) {
 struct Measured {
   long iterations = 0;
   std::vector<double> times_us;  // one per repetition, the slowest rank's
+  std::vector<double> ping_ns;   // one more, rank 0's; or none
 };
 
+// `distance`: null where it is not measured.
 template <Library L, class Operation>
-Measured measure(L& library, const Options& options, Operation&& operation) {
+Measured measure(L& library, const Options& options, Distance* distance, Operation&& operation) {
   // Warm-up and calibration: a tenth of the time and at least one call, in loops that grow, so that calls of less than
   // a microsecond are not timed one by one. The quickest loop counts: a stall in it must not lead to few iterations.
   double one = 1e9, spent = 0;
@@ -162,19 +167,43 @@ Measured measure(L& library, const Options& options, Operation&& operation) {
     one = std::min(one, time);
   }
   const double share = options.seconds / options.repetitions;
-  Measured measured{.iterations = std::clamp(static_cast<long>(share / one), 1L, 100'000L), .times_us = {}};
-  for (int r = 0; r < options.repetitions; ++r)
+  Measured measured{.iterations = std::clamp(static_cast<long>(share / one), 1L, 100'000L)};
+  const auto ping = [&] {
+    if (distance != nullptr) measured.ping_ns.push_back(distance->measure_ns());
+  };
+  ping();
+  for (int r = 0; r < options.repetitions; ++r) {
     measured.times_us.push_back(time_loop(library, measured.iterations, operation) * 1e6);
+    ping();
+  }
   library.maximum(measured.times_us.data(), measured.times_us.size());
   return measured;
 }
 
+inline void print_list(const char* name, const char* format, const std::vector<double>& values) {
+  std::printf(", \"%s\": [", name);
+  for (size_t i = 0; i < values.size(); ++i) {
+    std::printf("%s", i == 0 ? "" : ", ");
+    std::printf(format, values[i]);
+  }
+  std::printf("]");
+}
+
 inline void print_measured(std::string_view name, size_t bytes, const Measured& measured, std::string_view algorithm) {
-  std::printf("{\"collective\": \"%.*s\", \"bytes\": %zu, \"iterations\": %ld, \"times_us\": [",
-              static_cast<int>(name.size()), name.data(), bytes, measured.iterations);
-  for (size_t i = 0; i < measured.times_us.size(); ++i) std::printf(i == 0 ? "%.4f" : ", %.4f", measured.times_us[i]);
-  std::printf("], \"algorithm\": \"%.*s\"}\n", static_cast<int>(algorithm.size()), algorithm.data());
+  std::printf("{\"collective\": \"%.*s\", \"bytes\": %zu, \"iterations\": %ld", static_cast<int>(name.size()),
+              name.data(), bytes, measured.iterations);
+  print_list("times_us", "%.4f", measured.times_us);
+  print_list("ping_ns", "%.1f", measured.ping_ns);
+  std::printf(", \"algorithm\": \"%.*s\"}\n", static_cast<int>(algorithm.size()), algorithm.data());
   std::fflush(stdout);
+}
+
+// The file of --distance, seen from this rank; null without.
+inline std::unique_ptr<Distance> open_distance(const Options& options, int rank) {
+  if (options.distance.empty()) return nullptr;
+  Ball* ball = Distance::map(options.distance);
+  if (ball == nullptr) fail("the file of --distance cannot be mapped");
+  return std::make_unique<Distance>(ball, rank);
 }
 
 // Small integers, so that sums are exact in any order and differ where elements or ranks are mixed up.
@@ -227,12 +256,13 @@ void run_all(L& library, const Options& options) {
   if (send == nullptr || recv == nullptr) fail("no memory");
   for (size_t i = 0; i < most; ++i) send[i] = input(library.rank(), i);
   std::memset(recv, 0, most * sizeof(float));
+  const auto distance = open_distance(options, library.rank());
   for (size_t bytes : options.sizes) {
     const size_t elements = elements_of(bytes);
     const Call call{options.collective, send, recv, parted ? elements / nranks : elements};
     library.prepare(call);
     run_checked(library, call);
-    const Measured measured = measure(library, options, [&] { library.run(call); });
+    const Measured measured = measure(library, options, distance.get(), [&] { library.run(call); });
     if (library.rank() == 0) {
       print_measured(kCollectiveNames[static_cast<int>(call.collective)], bytes, measured, library.algorithm(call));
     }

@@ -84,7 +84,8 @@ class Comparison:
         sizes = [size for size in self.sizes if subject.kind != "floor" or size % 4096 == 0]
         if not sizes:
             return None
-        argv = argv + ["--collective", case.collective, "--sizes", ",".join(map(str, sizes)), "--seconds", str(self.seconds)]
+        argv = argv + ["--collective", case.collective, "--sizes", ",".join(map(str, sizes))]
+        argv += ["--seconds", str(self.seconds)]
         run = {"subject": subject.name, "kind": subject.kind}
         before = distance_ns(self.pingpong)
         with tempfile.TemporaryDirectory() as folder:

@@ -4,9 +4,11 @@
 // repetitions. Each repetition is a loop of back-to-back calls that starts at a barrier; its time is that of the
 // slowest rank, divided by the iterations. Rank 0 prints one line of JSON per size:
 //   {"collective": "all_reduce", "bytes": 1024, "iterations": 9000, "times_us": [0.31, ...], "ping_ns": [51, ...],
-//    "algorithm": ""}
-// with one time per repetition, and the distance between ranks 0 and 1 before each and after the last (distance.h; none
-// without --distance). Whoever reads them takes the median of the times at one distance.
+//    "displaced": [0.001, ...], "algorithm": ""}
+// with one time per repetition, the distance between ranks 0 and 1 before each and after the last (distance.h; none
+// without --distance), and which part of the time a rank was ready to run but somebody else had its core (the most of
+// any rank). Whoever reads them takes the median of the times at one distance, of ranks that had their core to
+// themselves.
 //
 // "bytes" is as in nccl-tests: what a rank contributes to all_reduce and reduce_scatter, what it has after all_gather
 // and broadcast. Elements are float32, the operation is the sum, buffers are out of place (broadcast: the root's is the
@@ -139,19 +141,38 @@ inline void pin_to(int index) {
   }
 }
 
-// Seconds per call of one loop on this rank.
+// How long this thread has waited for a core since it began, though it was ready to run. 0 where the kernel does not
+// say.
+inline double displaced_seconds() {
+  unsigned long long ran_ns = 0, waited_ns = 0;
+  if (std::FILE* file = std::fopen("/proc/thread-self/schedstat", "re")) {
+    if (std::fscanf(file, "%llu %llu", &ran_ns, &waited_ns) != 2) waited_ns = 0;
+    std::fclose(file);
+  }
+  return static_cast<double>(waited_ns) * 1e-9;
+}
+
+// Of one loop on this rank.
+struct Timed {
+  double seconds;    // per call
+  double displaced;  // part of the time
+};
+
 template <Library L, class Operation>
-double time_loop(L& library, long iterations, Operation&& operation) {
+Timed time_loop(L& library, long iterations, Operation&& operation) {
+  const double displaced_before = displaced_seconds();
   library.barrier();
   const double start = now_seconds();
   for (long i = 0; i < iterations; ++i) operation();
-  return (now_seconds() - start) / static_cast<double>(iterations);
+  const double took = now_seconds() - start;
+  return {took / static_cast<double>(iterations), (displaced_seconds() - displaced_before) / took};
 }
 
 struct Measured {
   long iterations = 0;
-  std::vector<double> times_us;  // one per repetition, the slowest rank's
-  std::vector<double> ping_ns;   // one more, rank 0's; or none
+  std::vector<double> times_us;   // one per repetition, the slowest rank's
+  std::vector<double> displaced;  // one per repetition, the greatest of any rank
+  std::vector<double> ping_ns;    // one more, rank 0's; or none
 };
 
 // `distance`: null where it is not measured.
@@ -161,7 +182,7 @@ Measured measure(L& library, const Options& options, Distance* distance, Operati
   // a microsecond are not timed one by one. The quickest loop counts: a stall in it must not lead to few iterations.
   double one = 1e9, spent = 0;
   for (long iterations = 1; spent < options.seconds / 10; iterations = std::min(iterations * 4, 4096L)) {
-    double time = time_loop(library, iterations, operation);
+    double time = time_loop(library, iterations, operation).seconds;
     library.maximum(&time, 1);
     spent += time * static_cast<double>(iterations);
     one = std::min(one, time);
@@ -173,10 +194,13 @@ Measured measure(L& library, const Options& options, Distance* distance, Operati
   };
   ping();
   for (int r = 0; r < options.repetitions; ++r) {
-    measured.times_us.push_back(time_loop(library, measured.iterations, operation) * 1e6);
+    const Timed timed = time_loop(library, measured.iterations, operation);
+    measured.times_us.push_back(timed.seconds * 1e6);
+    measured.displaced.push_back(timed.displaced);
     ping();
   }
   library.maximum(measured.times_us.data(), measured.times_us.size());
+  library.maximum(measured.displaced.data(), measured.displaced.size());
   return measured;
 }
 
@@ -193,6 +217,7 @@ inline void print_measured(std::string_view name, size_t bytes, const Measured& 
   std::printf("{\"collective\": \"%.*s\", \"bytes\": %zu, \"iterations\": %ld", static_cast<int>(name.size()),
               name.data(), bytes, measured.iterations);
   print_list("times_us", "%.4f", measured.times_us);
+  print_list("displaced", "%.4f", measured.displaced);
   print_list("ping_ns", "%.1f", measured.ping_ns);
   std::printf(", \"algorithm\": \"%.*s\"}\n", static_cast<int>(algorithm.size()), algorithm.data());
   std::fflush(stdout);

@@ -69,12 +69,12 @@ class Medians:
 
     def floor(self, size):
         """µs: the better of the ideal in-place kernels; below a page, one line's way. None where nobody measured it."""
-        kernels = [self.times[name][size] for name in ("in_place_ordinary", "in_place_streaming")
-                   if size in self.times.get(name, {})]
-        if kernels:
-            return min(kernels)
-        measured = "in_place_ordinary" in self.times and size < 4096
-        return self.ping_ns / 1000 if measured and self.ping_ns else None
+        kernels = [self.times.get(name) for name in ("in_place_ordinary", "in_place_streaming")]
+        if None in kernels or not self.ping_ns:
+            return None
+        if size < 4096:
+            return self.ping_ns / 1000
+        return min(kernel[size] for kernel in kernels) if all(size in kernel for kernel in kernels) else None
 
 
 def left_out(entry):
@@ -96,12 +96,12 @@ def medians_by_kind(entry, order):
 def is_covered(entry, rounds):
     """Whether there is a kind of distance of which everybody has `rounds` runs at every size. Runs that failed do not
     count against it: they would fail again."""
-    points = {(run["subject"], result["bytes"]) for run in entry["runs"] for result in run.get("results", [])}
-    covered = {kind: {} for kind in KINDS}
+    points, covered = set(), {kind: {} for kind in KINDS}
     for number, run in enumerate(entry["runs"]):
-        for _, size, kind, _, _ in samples_of(entry, run):
+        for name, size, kind, _, _ in samples_of(entry, run):
+            points.add((name, size))
             if kind in covered:
-                covered[kind].setdefault((run["subject"], size), set()).add(number)
+                covered[kind].setdefault((name, size), set()).add(number)
     return any(all(len(found.get(point, ())) >= rounds for point in points) for found in covered.values())
 
 
@@ -121,7 +121,6 @@ def number(value):
 
 def rows_of(medians):
     """The table's header and rows, as strings."""
-    tutti = medians.tuttis[0] if medians.tuttis else None
     with_floor = any(medians.floor(size) for size in medians.sizes())
     header = ["bytes", *medians.tuttis, *medians.peers, *(["floor"] if with_floor else []), "best peer",
               *(f"best/{name}" for name in medians.tuttis)]

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/no_throw.h"
 #include "comm/driver.h"
 
 namespace tutti {
@@ -83,7 +84,7 @@ Status run_meetings(std::vector<std::function<Status()>> meetings) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < meetings.size(); ++i) {
     try {
-      threads.emplace_back([&, i] { statuses[i] = meetings[i](); });
+      threads.emplace_back([&, i] { statuses[i] = without_exceptions(meetings[i]); });
     } catch (const std::system_error& e) {
       statuses[i] = system_error("starting a thread for a rank", e.code().value(), "raise ulimit -u");
       break;  // the others will hear of a rank that does not come

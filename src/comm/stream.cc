@@ -2,6 +2,8 @@
 
 #include <system_error>
 
+#include "base/no_throw.h"
+
 namespace tutti {
 
 Result<std::unique_ptr<Stream>> Stream::create() {
@@ -51,7 +53,7 @@ void Stream::run() {
     queue_.pop_front();
     working_ = true;
     lock.unlock();
-    Status status = work();
+    Status status = without_exceptions(work);
     work = nullptr;
     lock.lock();
     working_ = false;

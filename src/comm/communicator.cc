@@ -22,8 +22,8 @@ size_t slot_of(const RequestShape& shape) {
   return ((shape.in_block_count ^ what << 32) * kGolden) >> 58;
 }
 
-// EXPERIMENT
-const uint64_t kStreamFromBytes = getenv("XSTREAM") ? strtoull(getenv("XSTREAM"),0,0) : (4u << 20);
+// Outputs from this size on are stored past the cache: with those of the other ranks they would not stay in it.
+constexpr uint64_t kStreamFromBytes = uint64_t{4} << 20;
 // The hub's news comes within a millisecond on a quiet host; on a crowded one it may take some time slices.
 constexpr Nanoseconds kHubTellsWithin = 500 * kMillisecond;
 

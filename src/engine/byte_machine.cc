@@ -94,8 +94,11 @@ const StepPieces& Execution::ByteMachine::pieces_of(const Step& step) {
     compute(step, lane_.computed);
     return lane_.computed;
   }
-  if (lane_.step_number == lane_.known.size()) compute(step, lane_.known.emplace_back());
-  return lane_.known[lane_.step_number++];
+  if (lane_.step_number == lane_.known) {
+    if (lane_.known == lane_.remembered.size()) lane_.remembered.emplace_back();
+    compute(step, lane_.remembered[lane_.known++]);
+  }
+  return lane_.remembered[lane_.step_number++];
 }
 
 void Execution::ByteMachine::begin(const Step& step) {

@@ -69,7 +69,7 @@ void Execution::start(const Binding& binding) {
   for (LaneState& lane : lanes_) {
     grow(lane.operand_memory, lane.staged_operands * message_bytes_);
     if (lane.stages_results) grow(lane.result_memory, LaneState::kResultBuffers * message_bytes_);
-    lane.known.clear();
+    lane.known = 0;
   }
   rewind();
 }

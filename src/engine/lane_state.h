@@ -29,8 +29,9 @@ struct Execution::LaneState {
   std::vector<SendEnd*> sends;
   std::vector<RecvLink*> recvs;
 
-  // Of the operation's steps so far, where it has one tile.
-  std::vector<StepPieces> known;
+  // Of the binding's steps so far, where it has one tile: the first `known` of `remembered`, which keeps its memory.
+  std::vector<StepPieces> remembered;
+  size_t known = 0;
   size_t step_number = 0;
   StepPieces computed;  // of other operations, the step under way
 

@@ -48,7 +48,7 @@ Status Communicator::join() {
   TUTTI_TRY_ASSIGN(control_, Control::join(options_.point, self, options_.config, never));
   TUTTI_TRY_ASSIGN(wiring_, Wiring::create(options_.config, {options_.point.key.begin(), options_.point.key.end()},
                                            *control_, options_.rank, options_.nranks));
-  TUTTI_TRY_ASSIGN(tuner_, Tuner::create(options_.config, wiring_->facts()));
+  TUTTI_TRY_ASSIGN(tuner_, Tuner::create(options_.config, wiring_->facts(), options_.rank));
   wait_policy_ = tutti::wait_policy(wiring_->ranks_here(), wiring_->cores_here());
   send_sequence_.assign(options_.nranks, 0);
   recv_sequence_.assign(options_.nranks, 0);

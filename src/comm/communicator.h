@@ -18,10 +18,10 @@
 #include "base/fd.h"
 #include "bootstrap/rendezvous.h"
 #include "comm/request.h"
-#include "comm/tuner.h"
 #include "comm/wiring.h"
 #include "engine/execution.h"
 #include "engine/wait.h"
+#include "tune/tuner.h"
 
 namespace tutti {
 

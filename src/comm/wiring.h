@@ -7,16 +7,11 @@
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/roster.h"
 #include "engine/link_source.h"
+#include "topo/caches.h"
+#include "topo/cores.h"
+#include "tune/facts.h"
 
 namespace tutti {
-
-// What all ranks know alike after wiring; choices that must agree are made from these alone.
-struct Facts {
-  Rank nranks{1};
-  uint64_t max_message_bytes = 0;  // what every link carries
-  bool all_mapped = true;          // every pair is served by mapped links
-  bool oversubscribed = false;     // on some node ranks outnumber cores
-};
 
 class Wiring final : public LinkSource {
  public:
@@ -53,7 +48,8 @@ class Wiring final : public LinkSource {
   // What a rank tells the others of itself.
   struct RankCard {
     std::string host;  // host_identity()
-    uint32_t cores = 1;
+    CoreSet cores;
+    Caches caches;
     uint64_t agreement_hash = 0;
     struct Way {
       uint64_t max_message_bytes = 0;
@@ -71,7 +67,8 @@ class Wiring final : public LinkSource {
   Status set_peers();
   std::vector<std::byte> usable_offers() const;
   Status choose_routes(const std::vector<std::vector<std::byte>>& usable);
-  void gather_facts(const std::vector<std::vector<std::byte>>& usable);
+  void gather_facts(const std::vector<std::vector<std::byte>>& usable, const std::optional<Parameters>& tuned);
+  void gather_links(const std::vector<std::vector<std::byte>>& usable);
   void log_routes() const;
   std::string describe(Rank rank) const;
 

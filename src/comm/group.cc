@@ -104,10 +104,7 @@ Status submit(Communicator& comm, Request request, Stream* stream) {
     return {};
   }
   if (stream) return run_group({{&comm, std::move(request), stream}});
-  const std::span<const Request> one(&request, 1);
-  Batch batch{&comm, comm.issue(), {}, {}};
-  (request.point_to_point() ? batch.messages : batch.ordered) = one;
-  return run_batches({&batch, 1});
+  return run_request(comm, request);
 }
 
 Status submit_meeting(std::function<Status()> meeting) {

@@ -252,7 +252,7 @@ void Wiring::log_routes() const {
 Result<SendEnd*> Wiring::send_end(const Peer& peer) {
   std::unique_ptr<SendEnd>& end = sends_[link_key(peer)];
   if (!end) {
-    TUTTI_TRY_ASSIGN(auto link, transport_for(peer.rank).open_send(peer.rank, peer.channel));
+    TUTTI_TRY_ASSIGN(auto link, use_transport(peer.rank).open_send(peer.rank, peer.channel));
     end = std::make_unique<SendEnd>();
     end->link = std::move(link);
     end->peer = peer.rank;
@@ -263,38 +263,38 @@ Result<SendEnd*> Wiring::send_end(const Peer& peer) {
 Result<RecvLink*> Wiring::recv_link(const Peer& peer) {
   std::unique_ptr<RecvLink>& link = recvs_[link_key(peer)];
   if (!link) {
-    TUTTI_TRY_ASSIGN(link, transport_for(peer.rank).open_recv(peer.rank, peer.channel));
+    TUTTI_TRY_ASSIGN(link, use_transport(peer.rank).open_recv(peer.rank, peer.channel));
   }
   return link.get();
 }
 
+Transport& Wiring::use_transport(Rank peer) {
+  Transport& transport = transport_for(peer);
+  if (std::find(in_use_.begin(), in_use_.end(), &transport) == in_use_.end()) in_use_.push_back(&transport);
+  return transport;
+}
+
 Status Wiring::progress() {
-  for (Offer& offer : offers_)
-    if (offer.transport) TUTTI_TRY(offer.transport->progress());
-  return loopback_->progress();
+  for (Transport* transport : in_use_) TUTTI_TRY(transport->progress());
+  return {};
 }
 
 bool Wiring::drained() const {
-  return std::all_of(offers_.begin(), offers_.end(),
-                     [](const Offer& offer) { return !offer.transport || offer.transport->drained(); });
+  return std::all_of(in_use_.begin(), in_use_.end(), [](const Transport* transport) { return transport->drained(); });
 }
 
 bool Wiring::prepare_wait(std::vector<pollfd>& descriptors) {
-  bool quiet = loopback_->prepare_wait(descriptors);
-  for (Offer& offer : offers_)
-    if (offer.transport) quiet &= offer.transport->prepare_wait(descriptors);
+  bool quiet = true;
+  for (Transport* transport : in_use_) quiet &= transport->prepare_wait(descriptors);
   return quiet;
 }
 
 void Wiring::finish_wait() {
-  loopback_->finish_wait();
-  for (Offer& offer : offers_)
-    if (offer.transport) offer.transport->finish_wait();
+  for (Transport* transport : in_use_) transport->finish_wait();
 }
 
 Status Wiring::check_peers() {
-  for (Offer& offer : offers_)
-    if (offer.transport) TUTTI_TRY(offer.transport->check_peers());
+  for (Transport* transport : in_use_) TUTTI_TRY(transport->check_peers());
   return {};
 }
 

@@ -30,7 +30,7 @@ class Wiring final : public LinkSource {
   // Those that serve some pair of different ranks ("self" for a single rank), comma-separated.
   const std::string& transport_list() const { return transport_list_; }
 
-  // All transports together; see transport.h.
+  // All transports with an open link together; see transport.h. The others have nothing under way.
   Status progress();
   bool drained() const;
   bool prepare_wait(std::vector<pollfd>& descriptors);
@@ -59,6 +59,8 @@ class Wiring final : public LinkSource {
   };
   Wiring(Rank self, Rank nranks) : self_(self), nranks_(nranks) {}
   Status make_offers(const TransportContext& context);
+  // The transport that serves `peer`, from now on in use.
+  Transport& use_transport(Rank peer);
   Transport& transport_for(Rank peer) const { return peer == self_ ? *loopback_ : *offers_[route_[peer]].transport; }
   std::vector<std::byte> own_card(uint64_t agreement_hash) const;
   Status read_cards(const std::vector<std::vector<std::byte>>& blobs, uint64_t agreement_hash);
@@ -80,6 +82,7 @@ class Wiring final : public LinkSource {
   Facts facts_;
   int ranks_here_ = 1, cores_here_ = 1;
   std::string transport_list_;
+  std::vector<Transport*> in_use_;  // those with an open link
   std::unordered_map<uint32_t, std::unique_ptr<SendEnd>> sends_;  // by (peer, channel)
   std::unordered_map<uint32_t, std::unique_ptr<RecvLink>> recvs_;
 };

@@ -55,7 +55,7 @@ Status Execution::open_links(LinkSource& links) {
 
 void Execution::start(const Binding& binding) {
   binding_ = binding;
-  mismatch_.reset();
+  ++bindings_;
   const uint64_t element_bytes = size_of(binding.fold.type);
   tile_count_ = std::max<uint64_t>(binding.tile_bytes / longest_span_ / element_bytes, 1);
   const uint64_t longest = std::max(binding.in_layout.longest_chunk(), binding.out_layout.longest_chunk());
@@ -69,8 +69,25 @@ void Execution::start(const Binding& binding) {
   for (LaneState& lane : lanes_) {
     grow(lane.operand_memory, lane.staged_operands * message_bytes_);
     if (lane.stages_results) grow(lane.result_memory, LaneState::kResultBuffers * message_bytes_);
+    lane.known = 0;
+  }
+  rewind();
+}
+
+void Execution::start_again(const std::byte* in, std::byte* out, const Stamp& stamp) {
+  binding_.in = in;
+  binding_.out = out;
+  binding_.stamp = stamp;
+  rewind();
+}
+
+void Execution::rewind() {
+  mismatch_.reset();
+  for (LaneState& lane : lanes_) {
     lane.cursor = {};
+    lane.step.reset();
     lane.tile = 0;
+    lane.step_number = 0;
     lane.finished = false;
     lane.stage = LaneState::Stage::fresh;
   }
@@ -83,7 +100,7 @@ Result<Progress> Execution::poll() {
     if (state.finished) continue;
     ByteMachine machine(*this, state);
     for (;;) {
-      const Progress progress = run_lane(plan_, LaneId{static_cast<uint16_t>(l)}, state.cursor, machine);
+      const Progress progress = run_lane(plan_, LaneId{static_cast<uint16_t>(l)}, state.cursor, state.step, machine);
       if (!machine.status().ok()) return machine.status();
       moved |= progress != Progress::blocked;
       if (progress != Progress::finished) break;
@@ -109,7 +126,7 @@ std::vector<Execution::Wait> Execution::waits() const {
     const Step step = decode(plan_, *state.lane, state.cursor);
     if (state.stage == LaneState::Stage::receiving) {
       for (uint32_t i = 0; i < step.recv_count; ++i)
-        if (!state.operands[i].arrived) add(state.lane->peers[slot_after(*state.lane, step.recv_first, i)].rank, true);
+        if (!state.operands[i]) add(state.lane->peers[slot_after(*state.lane, step.recv_first, i)].rank, true);
     } else {
       for (uint32_t j = state.sent; j < step.send_count; ++j)
         if (state.stage == LaneState::Stage::sending || !state.claims[j])

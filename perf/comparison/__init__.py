@@ -1,0 +1,1 @@
+"""The parts of perf/compare and perf/grid: programs, subjects, rounds, tables and the picture."""

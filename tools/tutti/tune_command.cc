@@ -129,10 +129,12 @@ std::vector<tune::Experiment> tune::plan_experiments(uint32_t nranks, uint32_t c
   for (const std::string_view algorithm : {"ring", "all_pairs", "all_pairs_one_shot", "recursive_doubling"})
     add("tcp", nranks, algorithm, 1, 256 << 10, {kSmall, 1024, kMedium, 64 << 10, kLarge, 1 << 20, kHuge});
   for (const uint64_t tile : {32 << 10, 1 << 20}) add("tcp", nranks, "all_pairs", 1, tile, {kHuge});
-  add("tcp", nranks, "ring", 2, 64 << 10, {kLarge, kHuge});
+  for (const uint32_t lanes : {2, 4}) add("tcp", nranks, "ring", lanes, 64 << 10, {kLarge, kHuge});
   if (crowd > nranks)
     for (const std::string_view algorithm : {"ring", "all_pairs", "recursive_doubling"})
-      add("tcp", crowd, algorithm, 1, 256 << 10, {kSmall, kMedium, kLarge, kHuge});
+      for (const uint64_t tile : {64 << 10, 256 << 10, 1 << 20})
+        add("tcp", crowd, algorithm, 1, tile,
+            tile == 256 << 10 ? std::vector{kSmall, kMedium, kLarge, kHuge} : std::vector{kHuge});
   return all;
 }
 

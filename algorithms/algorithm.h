@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "plan/plan.h"
+#include "plan/work.h"
 
 namespace tutti {
 
@@ -16,6 +17,8 @@ struct Algorithm {
   bool (*applies)(const Shape& shape);
   // Rank `self`'s plan. Pure: no I/O, environment, clock or globals. Ranks are virtual: wiring maps them to real ones.
   Plan (*plan)(const Shape& shape, Rank self);
+  // What the plans cost, in closed form; the same for every root. O(log n) at most, no allocation.
+  CostTerms (*terms)(const Shape& shape);
 };
 
 // The one table, in registry.cc.

@@ -144,16 +144,92 @@ Plan reduce(const Shape& shape, Rank self) {
   });
 }
 
+// ---- costs. In all of them m = n - 1 peers.
+
+// What the moves of Pairs cost; waiting aside.
+Work send_blocks_work(double m) { return {.steps = m, .messages = m, .sent = m}; }
+Work recv_blocks_work(double m) { return {.steps = m, .messages = m, .received = m, .stored = m}; }
+Work send_all_work(double m) { return {.steps = 1, .messages = m, .sent = m}; }
+Work fold_all_work(double m) { return {.steps = 1, .messages = m, .received = m, .folded = m, .stored = 1}; }
+constexpr Work kCopy = {.steps = 1, .stored = 1};
+constexpr Work kWait = {.waits = 1};
+
+CostTerms pairs_in_step(const Shape& shape, uint32_t chunks_per_copy, const Work& rank) {
+  if (shape.nranks == 1) return alone_terms(shape);
+  return terms_in_step(shape, chunks_per_copy * shape.lanes, shape.nranks - 1, rank);
+}
+
+// A rank sends to its peers in the order in which it waits for them, backwards: the message it waits for first is the
+// last that its sender sends. So there is one wait for all of them.
+CostTerms all_reduce_two_shot_terms(const Shape& shape) {
+  const double m = shape.nranks - 1.0;
+  return pairs_in_step(
+      shape, shape.nranks,
+      send_blocks_work(m) + kWait + fold_all_work(m) + Work{.messages = m, .sent = m} + kWait + recv_blocks_work(m));
+}
+CostTerms all_reduce_one_shot_terms(const Shape& shape) {
+  const double m = shape.nranks - 1.0;
+  return pairs_in_step(shape, 1, send_all_work(m) + kWait + fold_all_work(m));
+}
+CostTerms reduce_scatter_terms(const Shape& shape) {
+  const double m = shape.nranks - 1.0;
+  return pairs_in_step(shape, shape.nranks, send_blocks_work(m) + kWait + fold_all_work(m));
+}
+CostTerms all_gather_terms(const Shape& shape) {
+  const double m = shape.nranks - 1.0;
+  return pairs_in_step(shape, shape.nranks, kCopy + Work{.messages = m, .sent = m} + kWait + recv_blocks_work(m));
+}
+// The own block is copied while the messages are under way; here it comes on top.
+CostTerms all_to_all_terms(const Shape& shape) {
+  const double m = shape.nranks - 1.0;
+  return pairs_in_step(shape, shape.nranks, send_blocks_work(m) + kCopy + kWait + recv_blocks_work(m));
+}
+
+// Between a root and m others. `way`: of a tile, from the root to the last of the others or from them to the root.
+CostTerms rooted_terms(const Shape& shape, uint32_t chunks_per_copy, const Work& root, const Work& other,
+                       const Work& way, double waits) {
+  if (shape.nranks == 1) return alone_terms(shape);
+  return {.chunks = chunks_per_copy * shape.lanes,
+          .copies = shape.lanes,
+          .peers = shape.nranks - 1,
+          .first = way + kWait,
+          .stages = {root, other},
+          .busiest = root,
+          .all = root + (shape.nranks - 1.0) * other + waits * kWait};
+}
+constexpr Work kSendOne = {.steps = 1, .messages = 1, .sent = 1};
+constexpr Work kRecvOne = {.steps = 1, .messages = 1, .received = 1, .stored = 1};
+
+// As in all_to_all, the root's own block is copied while messages are under way, and comes on top here.
+CostTerms gather_terms(const Shape& shape) {
+  const double m = shape.nranks - 1.0;
+  const Work root = kCopy + recv_blocks_work(m);
+  return rooted_terms(shape, shape.nranks, root, kSendOne, kSendOne + root, 1);
+}
+CostTerms scatter_terms(const Shape& shape) {
+  const double m = shape.nranks - 1.0;
+  return rooted_terms(shape, shape.nranks, send_blocks_work(m) + kCopy, kRecvOne, send_blocks_work(m) + kRecvOne, m);
+}
+CostTerms broadcast_terms(const Shape& shape) {
+  const double m = shape.nranks - 1.0;
+  const Work root = kCopy + Work{.messages = m, .sent = m};
+  return rooted_terms(shape, 1, root, kRecvOne, root + kRecvOne, m);
+}
+CostTerms reduce_terms(const Shape& shape) {
+  const double m = shape.nranks - 1.0;
+  return rooted_terms(shape, 1, fold_all_work(m), kSendOne, kSendOne + fold_all_work(m), 1);
+}
+
 constexpr Algorithm kRows[] = {
-    {"all_pairs", Collective::all_reduce, applies, all_reduce_two_shot},
-    {"all_pairs_one_shot", Collective::all_reduce, applies, all_reduce_one_shot},
-    {"all_pairs", Collective::reduce_scatter, applies, reduce_scatter},
-    {"all_pairs", Collective::all_gather, applies, all_gather},
-    {"all_pairs", Collective::all_to_all, applies, all_to_all},
-    {"all_pairs", Collective::gather, applies, gather},
-    {"all_pairs", Collective::scatter, applies, scatter},
-    {"all_pairs", Collective::broadcast, applies, broadcast},
-    {"all_pairs", Collective::reduce, applies, reduce},
+    {"all_pairs", Collective::all_reduce, applies, all_reduce_two_shot, all_reduce_two_shot_terms},
+    {"all_pairs_one_shot", Collective::all_reduce, applies, all_reduce_one_shot, all_reduce_one_shot_terms},
+    {"all_pairs", Collective::reduce_scatter, applies, reduce_scatter, reduce_scatter_terms},
+    {"all_pairs", Collective::all_gather, applies, all_gather, all_gather_terms},
+    {"all_pairs", Collective::all_to_all, applies, all_to_all, all_to_all_terms},
+    {"all_pairs", Collective::gather, applies, gather, gather_terms},
+    {"all_pairs", Collective::scatter, applies, scatter, scatter_terms},
+    {"all_pairs", Collective::broadcast, applies, broadcast, broadcast_terms},
+    {"all_pairs", Collective::reduce, applies, reduce, reduce_terms},
 };
 
 }  // namespace

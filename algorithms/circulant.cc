@@ -1,6 +1,9 @@
 #include "algorithms/circulant.h"
 
+#include <bit>
 #include <vector>
+
+#include "algorithms/rows.h"
 
 namespace tutti {
 namespace {
@@ -54,6 +57,45 @@ Plan circulant_all_gather(const Shape& shape, Rank self) {
   lane.add(move().load(Buffer::in, 0).store(Buffer::out, self));
   circulant_all_gather(lane, n, self, ChannelId{0});
   return std::move(plan).build();
+}
+
+namespace {
+
+double rounds_of(uint32_t n) { return std::bit_width(n - 1); }
+
+}  // namespace
+
+Work circulant_reduce_scatter_work(uint32_t n) {
+  const double rounds = rounds_of(n), blocks = n - 1.0, without_partner = n > 2 ? n % 2 : 0;
+  return {.steps = 2 * rounds + without_partner,
+          .waits = rounds,
+          .messages = 2 * rounds,
+          .sent = blocks,
+          .received = blocks,
+          .folded = blocks,
+          .stored = blocks + without_partner};
+}
+
+Work circulant_all_gather_work(uint32_t n) {
+  const double rounds = rounds_of(n), blocks = n - 1.0;
+  return {.steps = 2 * rounds,
+          .waits = rounds,
+          .messages = 2 * rounds,
+          .sent = blocks,
+          .received = blocks,
+          .stored = blocks};
+}
+
+CostTerms circulant_terms(uint32_t n, const Work& rank) {
+  // A round has a peer of its own, but for the last of all_reduce's first half, whose distance is 1 both ways.
+  CostTerms terms = terms_in_step({.nranks = Rank{n}}, n, static_cast<uint32_t>(rank.waits), rank);
+  terms.span = n / 2;
+  return terms;
+}
+
+CostTerms circulant_all_gather_terms(const Shape& shape) {
+  if (shape.nranks == 1) return alone_terms(shape);
+  return circulant_terms(shape.nranks, Work{.steps = 1, .stored = 1} + circulant_all_gather_work(shape.nranks));
 }
 
 }  // namespace tutti

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "plan/builder.h"
+#include "plan/work.h"
 
 namespace tutti {
 
@@ -26,5 +27,11 @@ void circulant_reduce_scatter(LaneBuilder lane, uint32_t n, Rank self, ChannelId
                               uint32_t result_chunk);
 // Appends the rounds of an all-gather over `n` chunks of out; the own one is there.
 void circulant_all_gather(LaneBuilder lane, uint32_t n, Rank self, ChannelId channel);
+
+// What these cost a rank. All are in step. n >= 2.
+CostTerms circulant_all_gather_terms(const Shape& shape);
+CostTerms circulant_terms(uint32_t n, const Work& rank);
+Work circulant_reduce_scatter_work(uint32_t n);
+Work circulant_all_gather_work(uint32_t n);
 
 }  // namespace tutti

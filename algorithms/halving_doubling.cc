@@ -35,10 +35,20 @@ Plan reduce_scatter(const Shape& shape, Rank self) {
   return std::move(plan).build();
 }
 
+CostTerms all_reduce_terms(const Shape& shape) {
+  if (shape.nranks == 1) return alone_terms(shape);
+  return circulant_terms(shape.nranks,
+                         circulant_reduce_scatter_work(shape.nranks) + circulant_all_gather_work(shape.nranks));
+}
+CostTerms reduce_scatter_terms(const Shape& shape) {
+  if (shape.nranks == 1) return alone_terms(shape);
+  return circulant_terms(shape.nranks, circulant_reduce_scatter_work(shape.nranks));
+}
+
 constexpr Algorithm kRows[] = {
-    {"halving_doubling", Collective::all_reduce, applies, all_reduce},
-    {"halving_doubling", Collective::reduce_scatter, applies, reduce_scatter},
-    {"halving_doubling", Collective::all_gather, applies, circulant_all_gather},
+    {"halving_doubling", Collective::all_reduce, applies, all_reduce, all_reduce_terms},
+    {"halving_doubling", Collective::reduce_scatter, applies, reduce_scatter, reduce_scatter_terms},
+    {"halving_doubling", Collective::all_gather, applies, circulant_all_gather, circulant_all_gather_terms},
 };
 
 }  // namespace

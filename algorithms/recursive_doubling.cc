@@ -62,10 +62,30 @@ Plan all_reduce(const Shape& shape, Rank self) {
   return std::move(plan).build();
 }
 
+// A round is one step. With ranks left over, who had to wait for one of them comes late to its partners, so it need not
+// wait for those that had not: if less than half of the ranks have one, the wait for it is hidden somewhere in the
+// rounds. (Which is as if nobody had to wait for it, but all had to fold it: at most a fold too much.)
+CostTerms all_reduce_terms(const Shape& shape) {
+  const uint32_t n = shape.nranks, ranks = std::bit_floor(n);
+  if (n == 1) return alone_terms(shape);
+  const double rounds = std::bit_width(ranks) - 1, extras = n - ranks;
+  const Work send = {.messages = 1, .sent = 1};
+  const Work fold = {.steps = 1, .waits = 1, .messages = 1, .received = 1, .folded = 1, .stored = 1};
+  const Work plain = Work{.steps = 1} + rounds * (send + fold);
+  if (extras == 0) return terms_in_step(shape, shape.lanes, static_cast<uint32_t>(rounds), plain);
+  const Work extra = Work{.steps = 2, .waits = 1, .messages = 2, .sent = 1, .received = 1, .stored = 1};
+  Work partner = (rounds + 1) * (fold + send);
+  if (2 * extras <= ranks) partner.waits = rounds;
+  CostTerms terms = terms_in_step(shape, shape.lanes, static_cast<uint32_t>(rounds) + 1, extra + partner);
+  terms.busiest = partner;
+  terms.all = extras * (extra + partner) + (ranks - extras) * plain;
+  return terms;
+}
+
 constexpr Algorithm kRows[] = {
-    {"recursive_doubling", Collective::all_reduce, applies, all_reduce},
-    {"recursive_doubling", Collective::all_gather, applies, circulant_all_gather},
-    {"recursive_doubling", Collective::barrier, applies, all_reduce},
+    {"recursive_doubling", Collective::all_reduce, applies, all_reduce, all_reduce_terms},
+    {"recursive_doubling", Collective::all_gather, applies, circulant_all_gather, circulant_all_gather_terms},
+    {"recursive_doubling", Collective::barrier, applies, all_reduce, all_reduce_terms},
 };
 
 }  // namespace

@@ -11,6 +11,20 @@ bool fits(const Shape& shape, uint32_t channels_per_copy) {
          shape.lanes <= kPlanChannels / channels_per_copy;
 }
 
+CostTerms alone_terms(const Shape& shape) {
+  return terms_in_step({shape.collective, Rank{1}, Rank{0}, shape.lanes}, shape.lanes, 0, {.steps = 1, .stored = 1});
+}
+
+CostTerms terms_in_step(const Shape& shape, uint32_t chunks, uint32_t peers, const Work& rank) {
+  return {.chunks = chunks,
+          .copies = shape.lanes,
+          .peers = peers,
+          .first = rank,
+          .stages = {rank},
+          .busiest = rank,
+          .all = static_cast<double>(shape.nranks) * rank};
+}
+
 std::span<const Algorithm> all_algorithms() {
   static const std::vector<Algorithm> table = [] {
     std::vector<Algorithm> rows;

@@ -124,12 +124,61 @@ Plan reduce(const Shape& shape, Rank self) {
   return std::move(plan).build();
 }
 
+// ---- costs
+
+// Around the ring, all ranks in step: `hops` hand-overs, of which the first `folds` fold; each rank stores `stores`.
+CostTerms ring_terms(const Shape& shape, double hops, double folds, double stores) {
+  if (shape.nranks == 1) return alone_terms(shape);
+  return terms_in_step(shape, shape.nranks * shape.lanes, 1,
+                       {.steps = hops + 1,
+                        .waits = hops,
+                        .messages = 2 * hops,
+                        .sent = hops,
+                        .received = hops,
+                        .folded = folds,
+                        .stored = stores});
+}
+
+CostTerms all_reduce_terms(const Shape& shape) {
+  const double n = shape.nranks;
+  return ring_terms(shape, 2 * (n - 1), n - 1, n);
+}
+CostTerms reduce_scatter_terms(const Shape& shape) {
+  return ring_terms(shape, shape.nranks - 1.0, shape.nranks - 1.0, 1);
+}
+CostTerms all_gather_terms(const Shape& shape) { return ring_terms(shape, shape.nranks - 1.0, 0, shape.nranks); }
+
+// Along the chain: what the first rank does, each of those between, and the last.
+CostTerms chain_terms(const Shape& shape, const Work& first, const Work& between, const Work& last) {
+  if (shape.nranks == 1) return alone_terms(shape);
+  const double n_between = shape.nranks - 2;
+  CostTerms terms{.chunks = shape.lanes, .copies = shape.lanes, .peers = 1};
+  terms.first = terms.all = first + n_between * between + last;
+  // From the second tile on nobody waits: each has tiles to work on.
+  const auto without_waits = [](Work w) { return w.waits = 0, w; };
+  terms.stages = {without_waits(first), without_waits(last)};
+  if (shape.nranks > 2) terms.stages[2] = without_waits(between);
+  terms.busiest = shape.nranks > 2 ? between : last.folded > 0 ? last : first;
+  return terms;
+}
+
+CostTerms broadcast_terms(const Shape& shape) {
+  return chain_terms(shape, {.steps = 1, .messages = 1, .sent = 1, .stored = 1},
+                     {.steps = 1, .waits = 1, .messages = 2, .sent = 1, .received = 1, .stored = 1},
+                     {.steps = 1, .waits = 1, .messages = 1, .received = 1, .stored = 1});
+}
+CostTerms reduce_terms(const Shape& shape) {
+  return chain_terms(shape, {.steps = 1, .messages = 1, .sent = 1},
+                     {.steps = 1, .waits = 1, .messages = 2, .sent = 1, .received = 1, .folded = 1},
+                     {.steps = 1, .waits = 1, .messages = 1, .received = 1, .folded = 1, .stored = 1});
+}
+
 constexpr Algorithm kRows[] = {
-    {"ring", Collective::all_reduce, applies, all_reduce},
-    {"ring", Collective::reduce_scatter, applies, reduce_scatter},
-    {"ring", Collective::all_gather, applies, all_gather},
-    {"ring", Collective::broadcast, applies, broadcast},
-    {"ring", Collective::reduce, applies, reduce},
+    {"ring", Collective::all_reduce, applies, all_reduce, all_reduce_terms},
+    {"ring", Collective::reduce_scatter, applies, reduce_scatter, reduce_scatter_terms},
+    {"ring", Collective::all_gather, applies, all_gather, all_gather_terms},
+    {"ring", Collective::broadcast, applies, broadcast, broadcast_terms},
+    {"ring", Collective::reduce, applies, reduce, reduce_terms},
 };
 
 }  // namespace

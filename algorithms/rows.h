@@ -18,4 +18,10 @@ std::span<const Algorithm> point_to_point_rows();
 // exist.
 bool fits(const Shape& shape, uint32_t channels_per_copy);
 
+// The terms of alone_plan().
+CostTerms alone_terms(const Shape& shape);
+// Those of an algorithm in which all ranks do the same at the same time, so that a tile takes as long after another as
+// by itself.
+CostTerms terms_in_step(const Shape& shape, uint32_t chunks, uint32_t peers, const Work& rank);
+
 }  // namespace tutti

@@ -148,10 +148,96 @@ Plan reduce(const Shape& shape, Rank self) {
   });
 }
 
+// ---- costs. Both trees look alike: m = n - 1 places below the root, its one child at the top.
+
+constexpr Work kUpLeaf = {.steps = 1, .messages = 1, .sent = 1};
+constexpr Work kDownLeaf = {.steps = 1, .messages = 1, .received = 1, .stored = 1};
+constexpr Work kWait = {.waits = 1};
+Work up_node(double children) {
+  return {.steps = 1, .messages = children + 1, .sent = 1, .received = children, .folded = children};
+}
+Work down_node(double sends) { return {.steps = 1, .messages = 1 + sends, .sent = sends, .received = 1, .stored = 1}; }
+constexpr Work kRootFold = {.steps = 1, .messages = 1, .received = 1, .folded = 1, .stored = 1};
+constexpr Work kRootLoad = {.steps = 1, .stored = 1};
+constexpr Work kRootSend = {.messages = 1, .sent = 1};
+
+double levels_below_top(uint32_t m) { return std::bit_width(m) - 1; }
+double children_of_top(uint32_t m) { return m == 1 ? 0 : m == std::bit_floor(m) ? 1 : 2; }
+
+// From the deepest leaf to the top. All subtrees to the left are full, so the way through them meets two children in
+// each node but the top, which may have one.
+Work way_up(uint32_t m) {
+  if (m == 1) return kUpLeaf;
+  return kUpLeaf + up_node(children_of_top(m)) + (levels_below_top(m) - 1) * up_node(2) + levels_below_top(m) * kWait;
+}
+
+// From the top to the leaf that is reached last. A node sends to its left child first; so the way goes right as long as
+// that is as deep as left, then left into a full subtree, and right to its end.
+Work way_down(uint32_t m) {
+  Work way;
+  while (m > 1) {
+    const uint32_t place = std::bit_floor(m);
+    const bool right = m - place > 0 && std::bit_floor(m - place) == place / 2;
+    way = way + down_node(right ? 2 : 1) + kWait;
+    m = right ? m - place : place - 1;
+  }
+  return way + kDownLeaf;
+}
+
+// `root`: what it does for one tree. A rank is inner node in one tree and leaf in the other.
+CostTerms tree_terms(const Shape& shape, const Work& way, const Work& root, bool up, bool down) {
+  const uint32_t m = shape.nranks - 1;
+  CostTerms terms{.chunks = kTrees * shape.lanes, .copies = shape.lanes, .peers = shape.nranks > 3 ? 4u : 2u};
+  terms.first = way;
+  const double most_children = m == 1 ? 0 : m == 2 ? 1 : 2;
+  terms.stages[0] = root;
+  if (up) terms.stages[1] = most_children > 0 ? up_node(most_children) : kUpLeaf;
+  if (down) terms.stages[2] = most_children > 0 ? down_node(most_children) : kDownLeaf;
+  // Over one tree, m messages go up and m come down; all but the leaves wait for what comes up.
+  const double leaves = (m + 1) / 2;
+  Work all = root;
+  if (up)
+    all = all + Work{.steps = 1.0 * m,
+                     .waits = m - leaves + 1,
+                     .messages = 2.0 * m - 1,
+                     .sent = 1.0 * m,
+                     .received = m - 1.0,
+                     .folded = m - 1.0};
+  if (down)
+    all = all + Work{.steps = 1.0 * m,
+                     .waits = 1.0 * m,
+                     .messages = 2.0 * m - 1,
+                     .sent = m - 1.0,
+                     .received = 1.0 * m,
+                     .stored = 1.0 * m};
+  terms.all = double{kTrees} * all;
+  const Work leaf = (up ? kUpLeaf : Work{}) + (down ? kDownLeaf : Work{});
+  const Work inner =
+      most_children == 0 ? leaf : (up ? up_node(most_children) : Work{}) + (down ? down_node(most_children) : Work{});
+  terms.busiest = m == 1 && !(up && down) ? double{kTrees} * root : leaf + inner;
+  return terms;
+}
+
+CostTerms all_reduce_terms(const Shape& shape) {
+  if (shape.nranks == 1) return alone_terms(shape);
+  const uint32_t m = shape.nranks - 1;
+  return tree_terms(shape, way_up(m) + kWait + kRootFold + kRootSend + kWait + way_down(m), kRootFold + kRootSend, true,
+                    true);
+}
+CostTerms broadcast_terms(const Shape& shape) {
+  if (shape.nranks == 1) return alone_terms(shape);
+  return tree_terms(shape, kRootLoad + kRootSend + kWait + way_down(shape.nranks - 1), kRootLoad + kRootSend, false,
+                    true);
+}
+CostTerms reduce_terms(const Shape& shape) {
+  if (shape.nranks == 1) return alone_terms(shape);
+  return tree_terms(shape, way_up(shape.nranks - 1) + kWait + kRootFold, kRootFold, true, false);
+}
+
 constexpr Algorithm kRows[] = {
-    {"tree", Collective::all_reduce, applies, all_reduce},
-    {"tree", Collective::broadcast, applies, broadcast},
-    {"tree", Collective::reduce, applies, reduce},
+    {"tree", Collective::all_reduce, applies, all_reduce, all_reduce_terms},
+    {"tree", Collective::broadcast, applies, broadcast, broadcast_terms},
+    {"tree", Collective::reduce, applies, reduce, reduce_terms},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@ find_package(fmt REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 
 find_program(TUTTI_NVCC nvcc HINTS /usr/local/cuda/bin ENV CUDA_HOME PATH_SUFFIXES bin)
 pkg_check_modules(VERBS QUIET libibverbs)

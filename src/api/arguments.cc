@@ -10,19 +10,13 @@ uintptr_t address(const void* p) { return reinterpret_cast<uintptr_t>(p); }
 
 }  // namespace
 
-Result<DataType> check_type(tuttiDataType_t type) {
-  if (static_cast<int>(type) < 0 || static_cast<int>(type) >= tuttiNumTypes)
-    return invalid_argument("type {} is not a tuttiDataType_t; 0 (tuttiInt8) to {} (tuttiFloat8e5m2) are",
-                            static_cast<int>(type), tuttiNumTypes - 1);
-  return static_cast<DataType>(type);
+Status unknown_type(tuttiDataType_t type) {
+  return invalid_argument("type {} is not a tuttiDataType_t; 0 (tuttiInt8) to {} (tuttiFloat8e5m2) are",
+                          static_cast<int>(type), tuttiNumTypes - 1);
 }
 
-Status check_op(tuttiRedOp_t op, const Communicator& comm, Request& request) {
+Status check_other_op(tuttiRedOp_t op, const Communicator& comm, Request& request) {
   const int number = static_cast<int>(op);
-  if (number >= 0 && number < tuttiNumOps) {
-    request.op = static_cast<ReduceOp>(number);
-    return {};
-  }
   TUTTI_TRY_ASSIGN(const Communicator::Factor factor, comm.factor(op));
   if (factor.type != request.type)
     return invalid_argument("operation {} was made with a factor of type {} and cannot be used with {}", number,
@@ -38,7 +32,7 @@ Status check_rank_argument(const char* name, int rank, const Communicator& comm)
   return {};
 }
 
-Status check_count(const char* name, size_t count, uint64_t blocks, DataType type) {
+Status check_large_count(const char* name, size_t count, uint64_t blocks, DataType type) {
   const uint64_t limit = kMaxBufferBytes / size_of(type) / blocks;
   if (count > limit)
     return invalid_argument("{} is {}; {} buffers of that many {} cannot exist in memory (at most {})", name, count,
@@ -46,20 +40,15 @@ Status check_count(const char* name, size_t count, uint64_t blocks, DataType typ
   return {};
 }
 
-Status check_buffer(const BufferArgument& buffer, DataType type) {
-  if (!buffer.used || buffer.elements == 0) return {};
+Status wrong_buffer(const BufferArgument& buffer, DataType type) {
   if (!buffer.data) return invalid_argument("{} is NULL but {} elements of it are needed", buffer.name, buffer.elements);
-  if (address(buffer.data) % size_of(type) != 0)
-    return invalid_argument("{} is {}, which is not aligned to the {} bytes of {}", buffer.name, buffer.data,
-                            size_of(type), name_of(type));
-  return {};
+  return invalid_argument("{} is {}, which is not aligned to the {} bytes of {}", buffer.name, buffer.data,
+                          size_of(type), name_of(type));
 }
 
-Status check_overlap(const BufferArgument& send, const BufferArgument& recv, DataType type, const InPlace* in_place) {
-  if (!send.used || !recv.used || send.elements == 0 || recv.elements == 0) return {};
+Status check_overlapping(const BufferArgument& send, const BufferArgument& recv, DataType type, const InPlace* in_place) {
   const uint64_t bytes = size_of(type);
   const uintptr_t s = address(send.data), r = address(recv.data);
-  if (s + send.elements * bytes <= r || r + recv.elements * bytes <= s) return {};
   if (in_place && s + in_place->send_offset * bytes == r + in_place->recv_offset * bytes) return {};
   const std::string allowed =
       !in_place ? "they must not"

@@ -2,8 +2,7 @@
 // tuttiGetLastError, and no exception going out.
 #pragma once
 
-#include <new>
-
+#include "base/no_throw.h"
 #include "comm/communicator.h"
 #include "comm/group.h"
 #include "comm/stream.h"
@@ -38,14 +37,7 @@ inline Stream* stream_of(tuttiStream_t stream) { return stream ? stream->impl.ge
 // Runs the body of an API function.
 template <class Body>
 tuttiResult_t api_call(Body&& body) noexcept {
-  Status status;
-  try {
-    status = body();
-  } catch (const std::bad_alloc&) {
-    status = Status(tuttiSystemError, "out of memory");
-  } catch (const std::exception& e) {
-    status = Status(tuttiInternalError, e.what());
-  }
+  const Status status = without_exceptions(std::forward<Body>(body));
   if (!status.ok()) set_last_error(status);
   return status.code();
 }

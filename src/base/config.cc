@@ -83,6 +83,14 @@ constexpr ConfigVariable kVariables[] = {
     {"TUTTI_TILE", "bytes, 256..16M", "",
      "Bytes of a chunk that travel as one message, a multiple of 64, with K, M or G. Not set: chosen per operation.",
      parse_tile, [](const Config& c) { return c.tile_bytes ? grammar::show_bytes(*c.tile_bytes) : ""; }},
+    {"TUTTI_TUNING_FILE", "path", "",
+     "File of measured costs that choices are made from, as tutti tune writes it; the same on all ranks. Not set: "
+     "built-in costs.",
+     [](Config& c, std::string_view v) -> Status {
+       c.tuning_file = v;
+       return {};
+     },
+     [](const Config& c) { return c.tuning_file; }},
     {"TUTTI_SOCKET_IFNAME", "[^][=]name,...", "",
      "Network interfaces to use: those whose name begins so, or after = is exactly so; a leading ^ excludes them. Not "
      "set: the first that is up, InfiniBand first, loopback and container bridges last.",

@@ -57,6 +57,7 @@ struct Config {
   std::optional<uint32_t> lanes;       // TUTTI_LANES
   std::optional<uint64_t> tile_bytes;  // TUTTI_TILE
   NameList proto;                      // TUTTI_PROTO
+  std::string tuning_file;             // TUTTI_TUNING_FILE; what it says is compared apart (comm/wiring.cc)
   InterfaceFilter socket_ifname;
   AddressFamily socket_family = AddressFamily::any;
   PortRange port_range;

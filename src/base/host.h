@@ -1,4 +1,4 @@
-// Host: which machine (and which of its namespaces) this process runs on, and how much of it it may use.
+// Host: which machine (and which of its namespaces) this process runs on.
 #pragma once
 
 #include <string>
@@ -11,8 +11,5 @@ std::string host_name();
 // Equal for two processes exactly when they can share memory through /proc/PID/fd and reach each other's abstract Unix
 // sockets: same boot, same network namespace, same PID namespace.
 std::string host_identity();
-
-// Cores that this process may run on: the affinity mask, bounded by the cgroup's CPU quota (rounded up); at least 1.
-int usable_cores();
 
 }  // namespace tutti

@@ -10,7 +10,6 @@ namespace {
 constexpr std::array<std::string_view, kDataTypeCount> kTypeNames = {
     "int8", "uint8", "int32", "uint32", "int64", "uint64",
     "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2"};
-constexpr std::array<size_t, kDataTypeCount> kTypeBytes = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 constexpr std::array<std::string_view, kReduceOpCount> kOpNames = {"sum", "prod", "max", "min", "avg", "mulsum"};
 constexpr std::array<std::string_view, kCollectiveCount> kCollectiveNames = {
     "all_reduce", "broadcast", "reduce", "reduce_scatter", "all_gather", "all_to_all",
@@ -31,15 +30,6 @@ std::optional<Enum> find_name(const std::array<std::string_view, N>& names, std:
 }
 
 }  // namespace
-
-size_t size_of(DataType type) { return kTypeBytes[static_cast<size_t>(type)]; }
-
-bool is_reduction(Collective c) {
-  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::reduce_scatter;
-}
-bool has_root(Collective c) {
-  return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather || c == Collective::scatter;
-}
 
 std::string_view name_of(DataType type) { return kTypeNames[static_cast<size_t>(type)]; }
 std::string_view name_of(ReduceOp op) { return kOpNames[static_cast<size_t>(op)]; }

@@ -28,9 +28,17 @@ enum class ReduceOp : uint8_t {
 };
 constexpr int kReduceOpCount = 6;
 
-size_t size_of(DataType type);            // bytes of one element: 1, 2, 4 or 8
-bool is_reduction(Collective collective); // all_reduce, reduce, reduce_scatter
-bool has_root(Collective collective);     // broadcast, reduce, gather, scatter
+// Bytes of one element. Inline, as are the next two: the engine asks at every step.
+inline size_t size_of(DataType type) {
+  constexpr uint8_t kTypeBytes[kDataTypeCount] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  return kTypeBytes[static_cast<size_t>(type)];
+}
+inline bool is_reduction(Collective c) {
+  return c == Collective::all_reduce || c == Collective::reduce || c == Collective::reduce_scatter;
+}
+inline bool has_root(Collective c) {
+  return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather || c == Collective::scatter;
+}
 
 // nccl-tests' spellings for types ("half", "bfloat16", "f8e4m3", "float", ...) and operations ("sum", ..., "mulsum");
 // "all_reduce" and so on for collectives.

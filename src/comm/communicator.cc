@@ -8,12 +8,28 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "comm/tag.h"
+#include "topo/caches.h"
 
 namespace tutti {
 namespace {
 
 // Long enough that a healthy wait never gets there, short enough that nobody reaches for a debugger first.
 constexpr Nanoseconds kStallAfter = kSecond;
+// Where a request's shape is remembered.
+size_t slot_of(const RequestShape& shape) {
+  const uint64_t what = static_cast<uint64_t>(shape.collective) << 8 | static_cast<uint64_t>(shape.type) << 4 |
+                        static_cast<uint64_t>(shape.op) | uint64_t{shape.root} << 16;
+  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio: mixes low bits into the high ones
+  return ((shape.in_block_count ^ what << 32) * kGolden) >> 58;
+}
+
+// Buffers of `bytes` on each of `ranks` ranks of this node do not stay in its last-level cache, so outputs are stored past
+// it.
+bool beyond_cache(uint64_t bytes, int ranks) {
+  constexpr uint64_t kUsualBytes = uint64_t{16} << 20;
+  const uint64_t cache_bytes = machine_caches().l3_bytes != 0 ? machine_caches().l3_bytes : kUsualBytes;
+  return bytes * static_cast<uint64_t>(ranks) > cache_bytes;
+}
 // The hub's news comes within a millisecond on a quiet host; on a crowded one it may take some time slices.
 constexpr Nanoseconds kHubTellsWithin = 500 * kMillisecond;
 
@@ -38,7 +54,7 @@ Status Communicator::join() {
   TUTTI_TRY_ASSIGN(control_, Control::join(options_.point, self, options_.config, never));
   TUTTI_TRY_ASSIGN(wiring_, Wiring::create(options_.config, {options_.point.key.begin(), options_.point.key.end()},
                                            *control_, options_.rank, options_.nranks));
-  TUTTI_TRY_ASSIGN(tuner_, Tuner::create(options_.config, wiring_->facts()));
+  TUTTI_TRY_ASSIGN(tuner_, Tuner::create(options_.config, wiring_->facts(), options_.rank));
   wait_policy_ = tutti::wait_policy(wiring_->ranks_here(), wiring_->cores_here());
   send_sequence_.assign(options_.nranks, 0);
   recv_sequence_.assign(options_.nranks, 0);
@@ -107,32 +123,45 @@ std::optional<Status> Communicator::read_news() {
 // ---- order
 
 void Communicator::end_turn() {
-  // All under the mutex: whoever waits for the last turn may destroy the communicator as soon as it can see the end, which
-  // must not be before this thread has done with it.
+  uint64_t word = turn_.load(std::memory_order_relaxed);
+  // Nobody sleeps, and this exchange is the last that the thread has to do with the communicator: whoever sees the end may
+  // destroy it. Release: the next holder sees all that this one did.
+  if ((word & kWaitedFor) == 0 &&
+      turn_.compare_exchange_strong(word, word + kOneTurn, std::memory_order_release, std::memory_order_relaxed))
+    return;
+  // All under the mutex, which a sleeper must get before it goes on, so that the communicator lives until it is released.
   std::lock_guard lock(idle_mutex_);
-  // Release: the next holder sees all that this one did to the communicator.
-  turn_.fetch_add(1, std::memory_order_release);
-  if (turn_waiters_.load(std::memory_order_seq_cst) > 0) {
-    const uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(turn_event_.get(), &one, sizeof one);
-  }
+  turn_.fetch_add(kOneTurn, std::memory_order_release);
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(turn_event_.get(), &one, sizeof one);
   idle_.notify_all();
 }
 
+// Under the mutex. The mark is set before the last look at the turn, and it and the turn are one word: either that look
+// finds the new turn, or the one who ends it finds the mark.
+void Communicator::add_waiter() {
+  ++waiters_;
+  turn_.fetch_or(kWaitedFor, std::memory_order_relaxed);
+}
+
+void Communicator::remove_waiter() {
+  if (--waiters_ == 0) turn_.fetch_and(~kWaitedFor, std::memory_order_relaxed);
+}
+
 void Communicator::wait_for_turn(bool waiting) {
-  if (waiting) {
-    // Before the last look at turn_, so that either that look or the event tells of the change.
-    turn_waiters_.fetch_add(1, std::memory_order_seq_cst);
-    return;
-  }
-  turn_waiters_.fetch_sub(1, std::memory_order_seq_cst);
+  std::lock_guard lock(idle_mutex_);
+  if (waiting) return add_waiter();
+  remove_waiter();
   uint64_t count;
   [[maybe_unused]] const auto read = ::read(turn_event_.get(), &count, sizeof count);
 }
 
 void Communicator::wait_until_turn(uint64_t ticket) {
   std::unique_lock lock(idle_mutex_);
-  idle_.wait(lock, [&] { return turn_.load(std::memory_order_acquire) >= ticket; });
+  if (turn() >= ticket) return;
+  add_waiter();
+  idle_.wait(lock, [&] { return turn() >= ticket; });
+  remove_waiter();
 }
 
 void Communicator::wait_until_idle() { wait_until_turn(issued_.load(std::memory_order_relaxed)); }
@@ -145,9 +174,9 @@ uint32_t Communicator::next_sequence(const Request& request) {
   return sequence_++;
 }
 
-Result<Execution*> Communicator::start(const Request& request) {
-  TUTTI_TRY_ASSIGN(const Choice choice,
-                   tuner_->choose(request.collective, request.root, request.wide_bytes(options_.nranks)));
+Status Communicator::prepare(const Request& request, Prepared& place) {
+  const uint64_t bytes = request.wide_bytes(options_.nranks);
+  TUTTI_TRY_ASSIGN(const Choice choice, tuner_->choose(request.collective, request.root, bytes));
   const PlanKey key{request.collective, choice.algorithm, request.root, choice.lanes};
   std::unique_ptr<Execution>& execution = executions_[key];
   const Shape shape{request.collective, options_.nranks, request.root, choice.lanes};
@@ -155,7 +184,12 @@ Result<Execution*> Communicator::start(const Request& request) {
     TUTTI_TRY_ASSIGN(execution, Execution::create(choice.algorithm->plan(shape, options_.rank), request.collective,
                                                   options_.nranks, *wiring_));
   }
-  const Grid grid = execution->grid();
+  place = {request, choice, tag_of(request), execution.get(), 0};
+  return {};
+}
+
+void Communicator::bind(const Request& request, Prepared& prepared, const Stamp& stamp) {
+  const Grid grid = prepared.execution->grid();
   const auto element_bytes = static_cast<uint32_t>(size_of(request.type));
   Binding binding;
   binding.in = request.in;
@@ -163,13 +197,29 @@ Result<Execution*> Communicator::start(const Request& request) {
   binding.in_layout = Layout(request.in_blocks(), grid.in_blocks, grid.chunks_per_block, element_bytes);
   binding.out_layout = Layout(request.out_blocks(), grid.out_blocks, grid.chunks_per_block, element_bytes);
   binding.fold = {request.type, request.op, options_.nranks, request.scalar_bits};
-  binding.tile_bytes = choice.tile_bytes;
-  binding.stamp = {tag_of(request), next_sequence(request)};
-  if (!request.point_to_point()) past_tags_[binding.stamp.sequence % kPastTags] = binding.stamp.tag;
-  execution->start(binding);
-  log(LogLevel::trace, Subsystem::coll, static_cast<int>(options_.rank), "{} #{}: {}, tile {}",
-      describe_tag(binding.stamp.tag), binding.stamp.sequence, choice.algorithm->name, choice.tile_bytes);
-  return execution.get();
+  binding.tile_bytes = prepared.choice.tile_bytes;
+  const uint64_t blocks = request.in_block_count * grid.in_blocks + request.out_block_count * grid.out_blocks;
+  binding.streams_out = beyond_cache(blocks * element_bytes, wiring_->ranks_here());
+  binding.stamp = stamp;
+  prepared.execution->start(binding);
+  prepared.binding = prepared.execution->bindings();
+}
+
+Result<Execution*> Communicator::start(const Request& request) {
+  Prepared& prepared = prepared_[slot_of(request)];
+  const bool known = prepared.execution && prepared.shape == request && !request.tables;
+  if (!known) TUTTI_TRY(prepare(request, prepared));
+  const Stamp stamp{prepared.tag, next_sequence(request)};
+  if (!request.point_to_point()) past_tags_[stamp.sequence % kPastTags] = stamp.tag;
+  if (known && prepared.binding == prepared.execution->bindings()) {
+    prepared.execution->start_again(request.in, request.out, stamp);
+  } else {
+    bind(request, prepared, stamp);
+  }
+  if (log_enabled(LogLevel::trace, Subsystem::coll))  // describing takes longer than a small operation
+    log(LogLevel::trace, Subsystem::coll, static_cast<int>(options_.rank), "{} #{}: {}, tile {}",
+        describe_tag(stamp.tag), stamp.sequence, prepared.choice.algorithm->name, prepared.choice.tile_bytes);
+  return prepared.execution;
 }
 
 std::string Communicator::describe_self() const { return describe(control_->members()[options_.rank]); }
@@ -224,7 +274,7 @@ Status Communicator::check(Nanoseconds idle, const Execution* execution, const R
 
 void Communicator::report_stall(const Execution& execution, const Request& request) {
   // Once a call, and once an operation of a group.
-  const std::pair place{turn_.load(std::memory_order_relaxed), sequence_};
+  const std::pair place{turn(), sequence_};
   if (stall_reported_ == place) return;
   stall_reported_ = place;
   log(LogLevel::info, Subsystem::coll, static_cast<int>(options_.rank), "{}: slow: {} waits for {}", options_.name,

@@ -18,10 +18,10 @@
 #include "base/fd.h"
 #include "bootstrap/rendezvous.h"
 #include "comm/request.h"
-#include "comm/tuner.h"
 #include "comm/wiring.h"
 #include "engine/execution.h"
 #include "engine/wait.h"
+#include "tune/tuner.h"
 
 namespace tutti {
 
@@ -59,7 +59,7 @@ class Communicator {
 
   // ---- order; any thread
   uint64_t issue() { return issued_.fetch_add(1, std::memory_order_relaxed); }
-  bool has_turn(uint64_t ticket) const { return turn_.load(std::memory_order_acquire) == ticket; }
+  bool has_turn(uint64_t ticket) const { return turn() == ticket; }
   void end_turn();
   // Readable when a turn has ended, for threads that wait for theirs.
   int turn_descriptor() const { return turn_event_.get(); }
@@ -113,6 +113,10 @@ class Communicator {
   void report_stall(const Execution& execution, const Request& request);
   std::optional<uint64_t> past_tag(uint32_t sequence) const;
   uint32_t next_sequence(const Request& request);
+  // Acquire: what earlier holders did to the communicator is seen.
+  uint64_t turn() const { return turn_.load(std::memory_order_acquire) / kOneTurn; }
+  void add_waiter();
+  void remove_waiter();
 
   CommunicatorOptions options_;
   std::unique_ptr<Control> control_;
@@ -124,11 +128,14 @@ class Communicator {
   Status error_;
   std::atomic<bool> failed_{false};
 
-  std::atomic<uint64_t> issued_{0}, turn_{0};
-  std::atomic<int> turn_waiters_{0};
+  std::atomic<uint64_t> issued_{0};
+  // The turn, times kOneTurn, plus kWaitedFor while a thread sleeps until it changes.
+  static constexpr uint64_t kOneTurn = 2, kWaitedFor = 1;
+  std::atomic<uint64_t> turn_{0};
   Fd turn_event_;
   std::mutex idle_mutex_;
   std::condition_variable idle_;
+  int waiters_ = 0;  // guarded by idle_mutex_
 
   // In turn.
   struct PlanKey {
@@ -138,6 +145,18 @@ class Communicator {
     auto operator<=>(const PlanKey&) const = default;
   };
   std::map<PlanKey, std::unique_ptr<Execution>> executions_;
+  // What the last operations of each kind and size ran by, as applications repeat themselves. Direct-mapped.
+  struct Prepared {
+    Request::Shape shape;
+    Choice choice;
+    uint64_t tag = 0;
+    Execution* execution = nullptr;  // null: empty
+    uint64_t binding = 0;            // of the execution; it is still bound so while it counts no more
+  };
+  static constexpr size_t kPrepared = 64;
+  std::array<Prepared, kPrepared> prepared_;
+  Status prepare(const Request& request, Prepared& place);
+  void bind(const Request& request, Prepared& prepared, const Stamp& stamp);
   uint32_t sequence_ = 0;                              // of collectives
   // The tags of the last ones: of those that differ between ranks, some ranks may have left behind.
   static constexpr uint32_t kPastTags = 32;

@@ -1,8 +1,14 @@
 #include "comm/driver.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tutti {
+namespace {
+
+constexpr uint32_t kPollsAtOnce = 200;  // a few us
+
+}  // namespace
 
 Run::Run(const Batch& batch) : batch_(batch) {
   std::map<std::pair<Collective, uint32_t>, size_t> index;
@@ -11,6 +17,10 @@ Run::Run(const Batch& batch) : batch_(batch) {
     if (added) queues_.emplace_back();
     queues_[it->second].requests.push_back(&request);
   }
+}
+
+Run::Run(const Batch& batch, Execution* started) : batch_(batch), state_(State::ordered) {
+  current_ = {&batch.ordered.front(), started};
 }
 
 Progress Run::poll() {
@@ -144,7 +154,7 @@ namespace {
 
 class Runs final : public Waitable {
  public:
-  explicit Runs(std::span<const Batch> batches) : runs_(batches.begin(), batches.end()) {}
+  explicit Runs(std::span<Run> runs) : runs_(runs) {}
 
   Result<Progress> poll() override {
     bool moved = false, all_finished = true;
@@ -176,19 +186,57 @@ class Runs final : public Waitable {
   }
 
  private:
-  std::vector<Run> runs_;
+  std::span<Run> runs_;
 };
+
+Status drive(std::span<Run> runs, const WaitPolicy& policy) {
+  Runs together(runs);
+  TUTTI_TRY(wait_until_finished(together, policy, SteadyClock::instance()));
+  return together.first_error();
+}
 
 }  // namespace
 
+Status run_request(Communicator& comm, const Request& request) {
+  const Batch batch{&comm, comm.issue(), {&request, 1}, {}};
+  const WaitPolicy policy = comm.wait_policy();
+  if (!comm.has_turn(batch.ticket) || comm.failed()) {
+    Run run(batch);
+    return drive({&run, 1}, policy);
+  }
+  // The common call, in as few instructions as can be: a small one takes less time than the general way of running it.
+  // What is not done after some polls, or goes wrong, is left to that.
+  Result<Execution*> started = comm.start(request);
+  if (!started.ok()) {
+    const Status latched = comm.latch_failure(started.status(), nullptr, &request);
+    comm.end_turn();  // the last use of the communicator: another thread may be waiting to destroy it
+    return latched;
+  }
+  Wiring& wiring = comm.wiring_in_turn();
+  for (uint32_t idle_polls = 0; idle_polls <= std::min(policy.spin_polls, kPollsAtOnce);) {
+    if (!wiring.progress().ok()) break;  // it tells again
+    Result<Progress> progress = (*started)->poll();
+    if (!progress.ok()) break;
+    if (*progress == Progress::finished && wiring.drained()) {
+      comm.end_turn();
+      return {};
+    }
+    if (*progress != Progress::moved) {
+      ++idle_polls;
+      pause_core();
+    }
+  }
+  Run run(batch, *started);
+  return drive({&run, 1}, policy);
+}
+
 Status run_batches(std::span<const Batch> batches) {
   if (batches.empty()) return {};
-  Runs runs(batches);
   WaitPolicy policy = batches.front().comm->wait_policy();
+  std::vector<Run> runs(batches.begin(), batches.end());
   // One thread that drives several ranks waits for itself more than for others.
-  if (batches.size() > 1) policy.spin_polls = 0;
-  TUTTI_TRY(wait_until_finished(runs, policy, SteadyClock::instance()));
-  return runs.first_error();
+  if (runs.size() > 1) policy.spin_polls = 0;
+  return drive(runs, policy);
 }
 
 }  // namespace tutti

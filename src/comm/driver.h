@@ -13,7 +13,7 @@ namespace tutti {
 struct Batch {
   Communicator* comm = nullptr;
   uint64_t ticket = 0;  // from comm->issue(), taken when the caller made the call
-  std::span<const Request> ordered;
+  std::span<const Request> ordered;  // a single message may stand here
   std::span<const Request> messages;
 };
 
@@ -21,6 +21,8 @@ struct Batch {
 class Run {
  public:
   explicit Run(const Batch& batch);
+  // Of one request that has the turn and was started already.
+  Run(const Batch& batch, Execution* started);
   // Never fails: an error ends the run and is kept. `finished` also then.
   Progress poll();
   const Status& error() const { return error_; }
@@ -58,6 +60,9 @@ class Run {
   enum class Armed : uint8_t { nothing, turn, wiring } armed_ = Armed::nothing;  // by prepare_wait()
   Status error_;
 };
+
+// Runs one request; blocks. Takes its ticket.
+Status run_request(Communicator& comm, const Request& request);
 
 // Runs all of them side by side; blocks; returns the first error.
 Status run_batches(std::span<const Batch> batches);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/no_throw.h"
 #include "comm/driver.h"
 
 namespace tutti {
@@ -83,7 +84,7 @@ Status run_meetings(std::vector<std::function<Status()>> meetings) {
   std::vector<std::thread> threads;
   for (size_t i = 0; i < meetings.size(); ++i) {
     try {
-      threads.emplace_back([&, i] { statuses[i] = meetings[i](); });
+      threads.emplace_back([&, i] { statuses[i] = without_exceptions(meetings[i]); });
     } catch (const std::system_error& e) {
       statuses[i] = system_error("starting a thread for a rank", e.code().value(), "raise ulimit -u");
       break;  // the others will hear of a rank that does not come
@@ -103,10 +104,7 @@ Status submit(Communicator& comm, Request request, Stream* stream) {
     return {};
   }
   if (stream) return run_group({{&comm, std::move(request), stream}});
-  const std::span<const Request> one(&request, 1);
-  Batch batch{&comm, comm.issue(), {}, {}};
-  (request.point_to_point() ? batch.messages : batch.ordered) = one;
-  return run_batches({&batch, 1});
+  return run_request(comm, request);
 }
 
 Status submit_meeting(std::function<Status()> meeting) {

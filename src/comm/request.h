@@ -13,16 +13,22 @@ namespace tutti {
 
 struct Fusion;
 
-struct Request {
+// All of a request but its buffers and tables.
+struct RequestShape {
   Collective collective = Collective::all_reduce;
-  const std::byte* in = nullptr;
-  std::byte* out = nullptr;
-  // Elements of each block of in and out; for the V-variants from the tables below.
-  uint64_t in_block_count = 0, out_block_count = 0;
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
-  uint64_t scalar_bits = 0;  // premul_sum
   Rank root;                 // or the peer of send and recv
+  // Elements of each block of in and out; for the V-variants from the tables.
+  uint64_t in_block_count = 0, out_block_count = 0;
+  uint64_t scalar_bits = 0;  // premul_sum
+  bool operator==(const RequestShape&) const = default;
+};
+
+struct Request : RequestShape {
+  using Shape = RequestShape;
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
 
   // The V-variants: n counts and n offsets for in, then for out; empty where that buffer is one block or uniform.
   struct Tables {

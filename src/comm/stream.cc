@@ -2,6 +2,8 @@
 
 #include <system_error>
 
+#include "base/no_throw.h"
+
 namespace tutti {
 
 Result<std::unique_ptr<Stream>> Stream::create() {
@@ -19,7 +21,7 @@ Stream::~Stream() {
     std::lock_guard lock(mutex_);
     stopping_ = true;
   }
-  changed_.notify_all();
+  issued_.notify_one();
   if (worker_.joinable()) worker_.join();
 }
 
@@ -28,12 +30,12 @@ void Stream::enqueue(Work work) {
     std::lock_guard lock(mutex_);
     queue_.push_back(std::move(work));
   }
-  changed_.notify_all();
+  issued_.notify_one();
 }
 
 Status Stream::synchronize() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return queue_.empty() && !working_; });
+  ended_.wait(lock, [&] { return queue_.empty() && !working_; });
   return std::exchange(error_, Status());
 }
 
@@ -45,18 +47,18 @@ bool Stream::idle() const {
 void Stream::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+    issued_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;
     Work work = std::move(queue_.front());
     queue_.pop_front();
     working_ = true;
     lock.unlock();
-    Status status = work();
+    Status status = without_exceptions(work);
     work = nullptr;
     lock.lock();
     working_ = false;
     if (error_.ok()) error_ = std::move(status);
-    changed_.notify_all();
+    if (queue_.empty()) ended_.notify_all();
   }
 }
 

@@ -28,7 +28,8 @@ class Stream {
   void run();
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable issued_;  // for the worker
+  std::condition_variable ended_;   // for those who synchronize
   std::deque<Work> queue_;
   bool working_ = false;
   bool stopping_ = false;

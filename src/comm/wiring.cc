@@ -1,6 +1,7 @@
 #include "comm/wiring.h"
 
 #include <algorithm>
+#include <map>
 
 #include "base/bytes.h"
 #include "base/host.h"
@@ -31,7 +32,8 @@ Result<std::vector<const TransportRow*>> allowed_transports(const NameList& want
   };
   for (const std::string& name : wanted.names)
     if (!wanted.exclude && name != "self" && find(name) == std::end(kTransports))
-      return invalid_usage("TUTTI_TRANSPORT asks for {}, which this build does not have; it has shm, tcp and self", name);
+      return invalid_usage("TUTTI_TRANSPORT asks for {}, which this build does not have; it has shm, tcp and self",
+                           name);
   if (wanted.exclude || wanted.empty()) {
     for (const TransportRow& row : kTransports)
       if (wanted.allows(row.name)) rows.push_back(&row);
@@ -41,6 +43,9 @@ Result<std::vector<const TransportRow*>> allowed_transports(const NameList& want
   }
   return rows;
 }
+
+// Of a set of cores on a rank's card: as many as sched_getaffinity() tells of.
+constexpr uint32_t kMostCoreWords = 1024 / 64;
 
 uint32_t link_key(const Peer& peer) { return peer.rank * uint32_t{Transport::kMaxChannels} + peer.channel; }
 
@@ -54,14 +59,20 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const Config& config, std::vector
                                                Rank self, Rank nranks) {
   std::unique_ptr<Wiring> wiring(new Wiring(self, nranks));
   wiring->members_ = control.members();
-  const uint64_t agreement_hash = config.agreement_hash();
+  // Measured costs are compared by value: ranks may have them in files of different names.
+  std::optional<Parameters> tuned;
+  if (!config.tuning_file.empty()) {
+    const Parameters& built_in = built_in_parameters(MachineClass::one_last_level_cache);
+    TUTTI_TRY_ASSIGN(tuned, read_parameters(config.tuning_file, built_in));
+  }
+  const uint64_t agreement_hash = config.agreement_hash() ^ (tuned ? hash_of(*tuned) : 0);
   TUTTI_TRY(wiring->make_offers({config, std::move(key), self, nranks}));
   TUTTI_TRY_ASSIGN(const auto cards, control.exchange(wiring->own_card(agreement_hash)));
   TUTTI_TRY(wiring->read_cards(cards, agreement_hash));
   TUTTI_TRY(wiring->set_peers());
   TUTTI_TRY_ASSIGN(const auto usable, control.exchange(wiring->usable_offers()));
   TUTTI_TRY(wiring->choose_routes(usable));
-  wiring->gather_facts(usable);
+  wiring->gather_facts(usable, tuned);
   wiring->log_routes();
   return wiring;
 }
@@ -73,8 +84,10 @@ Status Wiring::make_offers(const TransportContext& context) {
     auto made = row->make(context);
     // A wrong setting is the user's to mend; anything else only takes this transport away.
     if (!made.ok() && made.status().code() == tuttiInvalidUsage) return made.status();
-    if (made.ok()) offers_.push_back({row->name, row->mapped, std::move(made).value(), {}});
-    else offers_.push_back({row->name, row->mapped, nullptr, std::string(made.status().message())});
+    if (made.ok())
+      offers_.push_back({row->name, row->mapped, std::move(made).value(), {}});
+    else
+      offers_.push_back({row->name, row->mapped, nullptr, std::string(made.status().message())});
   }
   return {};
 }
@@ -82,7 +95,13 @@ Status Wiring::make_offers(const TransportContext& context) {
 std::vector<std::byte> Wiring::own_card(uint64_t agreement_hash) const {
   ByteWriter writer;
   writer.put_string(host_identity());
-  writer.put(static_cast<uint32_t>(usable_cores()));
+  const CoreSet cores = usable_cores();
+  writer.put(cores.quota_cores);
+  writer.put(static_cast<uint32_t>(cores.words.size()));
+  for (const uint64_t word : cores.words) writer.put(word);
+  const Caches& caches = machine_caches();
+  writer.put(caches.l2_bytes);
+  writer.put(caches.last_level_caches);
   writer.put(agreement_hash);
   writer.put(static_cast<uint32_t>(offers_.size()));
   for (const Offer& offer : offers_) {
@@ -97,12 +116,16 @@ Status Wiring::read_cards(const std::vector<std::vector<std::byte>>& blobs, uint
     ByteReader reader(blobs[r]);
     RankCard card;
     card.host = reader.get_string();
-    card.cores = reader.get<uint32_t>();
+    card.cores.quota_cores = reader.get<uint32_t>();
+    card.cores.words.resize(std::min(reader.get<uint32_t>(), kMostCoreWords));
+    for (uint64_t& word : card.cores.words) word = reader.get<uint64_t>();
+    card.caches.l2_bytes = reader.get<uint64_t>();
+    card.caches.last_level_caches = reader.get<uint32_t>();
     card.agreement_hash = reader.get<uint64_t>();
     if (reader.ok() && card.agreement_hash != agreement_hash)
       return invalid_usage(
-          "{} and {} have different settings; TUTTI_ALGO, TUTTI_TRANSPORT, TUTTI_PROTO, TUTTI_LANES, TUTTI_TILE and "
-          "TUTTI_SOCKETS_PER_LINK must be the same on all ranks",
+          "{} and {} have different settings; TUTTI_ALGO, TUTTI_TRANSPORT, TUTTI_PROTO, TUTTI_LANES, TUTTI_TILE, "
+          "TUTTI_SOCKETS_PER_LINK and what is in TUTTI_TUNING_FILE must be the same on all ranks",
           describe(self_), describe(Rank{r}));
     const uint32_t ways = reader.get<uint32_t>();
     for (uint32_t i = 0; i < ways && reader.ok(); ++i) {
@@ -169,29 +192,47 @@ Status Wiring::choose_routes(const std::vector<std::vector<std::byte>>& usable) 
   return {};
 }
 
-void Wiring::gather_facts(const std::vector<std::vector<std::byte>>& usable) {
+void Wiring::gather_facts(const std::vector<std::vector<std::byte>>& usable, const std::optional<Parameters>& tuned) {
   facts_.nranks = nranks_;
+  gather_links(usable);
+  MachineClass machine = MachineClass::one_last_level_cache;
+  std::map<std::string_view, std::vector<CoreSet>> nodes;
+  for (const RankCard& card : cards_) {
+    nodes[card.host].push_back(card.cores);
+    const uint64_t l2_bytes = card.caches.l2_bytes;
+    if (l2_bytes != 0) facts_.l2_bytes = facts_.l2_bytes == 0 ? l2_bytes : std::min(facts_.l2_bytes, l2_bytes);
+    if (card.caches.last_level_caches > 1) machine = MachineClass::several_last_level_caches;
+  }
+  for (const auto& [host, ranks] : nodes) {
+    const auto nranks = static_cast<uint32_t>(ranks.size()), ncores = count_cores(ranks);
+    if (uint64_t{nranks} * facts_.crowded_cores > uint64_t{facts_.crowded_ranks} * ncores) {
+      facts_.crowded_ranks = nranks;
+      facts_.crowded_cores = ncores;
+    }
+    if (host != cards_[self_].host) continue;
+    ranks_here_ = static_cast<int>(nranks);
+    cores_here_ = static_cast<int>(ncores);
+  }
+  facts_.parameters = tuned ? *tuned : built_in_parameters(machine);
+}
+
+void Wiring::gather_links(const std::vector<std::vector<std::byte>>& usable) {
   facts_.max_message_bytes = loopback_->max_message_bytes();
   std::vector<bool> used(offers_.size(), false);
-  for (uint32_t a = 0; a < nranks_; ++a) {
-    uint32_t ranks_on_node = 0;
+  for (uint32_t a = 0; a < nranks_; ++a)
     for (uint32_t b = 0; b < nranks_; ++b) {
-      ranks_on_node += cards_[b].host == cards_[a].host;
       if (a == b) continue;
       const size_t route = route_between(usable, a, b);
       if (route == kNoRoute) continue;  // those two report it
       used[route] = true;
       facts_.max_message_bytes = std::min(facts_.max_message_bytes, cards_[a].ways[route].max_message_bytes);
+      const LinkKind kind = offers_[route].mapped              ? LinkKind::mapped
+                            : cards_[a].host == cards_[b].host ? LinkKind::tcp_one_host
+                                                               : LinkKind::tcp_between_hosts;
+      facts_.links = std::max(facts_.links, kind);
     }
-    facts_.oversubscribed |= ranks_on_node > cards_[a].cores;
-    if (a == self_) ranks_here_ = static_cast<int>(ranks_on_node);
-  }
-  cores_here_ = static_cast<int>(cards_[self_].cores);
-  for (size_t i = 0; i < offers_.size(); ++i) {
-    if (!used[i]) continue;
-    transport_list_ += fmt::format("{}{}", transport_list_.empty() ? "" : ",", offers_[i].name);
-    facts_.all_mapped &= offers_[i].mapped;
-  }
+  for (size_t i = 0; i < offers_.size(); ++i)
+    if (used[i]) transport_list_ += fmt::format("{}{}", transport_list_.empty() ? "" : ",", offers_[i].name);
   if (transport_list_.empty()) transport_list_ = "self";
 }
 
@@ -211,7 +252,7 @@ void Wiring::log_routes() const {
 Result<SendEnd*> Wiring::send_end(const Peer& peer) {
   std::unique_ptr<SendEnd>& end = sends_[link_key(peer)];
   if (!end) {
-    TUTTI_TRY_ASSIGN(auto link, transport_for(peer.rank).open_send(peer.rank, peer.channel));
+    TUTTI_TRY_ASSIGN(auto link, use_transport(peer.rank).open_send(peer.rank, peer.channel));
     end = std::make_unique<SendEnd>();
     end->link = std::move(link);
     end->peer = peer.rank;
@@ -222,38 +263,41 @@ Result<SendEnd*> Wiring::send_end(const Peer& peer) {
 Result<RecvLink*> Wiring::recv_link(const Peer& peer) {
   std::unique_ptr<RecvLink>& link = recvs_[link_key(peer)];
   if (!link) {
-    TUTTI_TRY_ASSIGN(link, transport_for(peer.rank).open_recv(peer.rank, peer.channel));
+    TUTTI_TRY_ASSIGN(link, use_transport(peer.rank).open_recv(peer.rank, peer.channel));
   }
   return link.get();
 }
 
+Transport& Wiring::use_transport(Rank peer) {
+  Transport& transport = transport_for(peer);
+  if (std::find(in_use_.begin(), in_use_.end(), &transport) == in_use_.end()) {
+    in_use_.push_back(&transport);
+    if (peer != self_ && !offers_[route_[peer]].mapped) pushing_.push_back(&transport);
+  }
+  return transport;
+}
+
 Status Wiring::progress() {
-  for (Offer& offer : offers_)
-    if (offer.transport) TUTTI_TRY(offer.transport->progress());
-  return loopback_->progress();
+  for (Transport* transport : pushing_) TUTTI_TRY(transport->progress());
+  return {};
 }
 
 bool Wiring::drained() const {
-  return std::all_of(offers_.begin(), offers_.end(),
-                     [](const Offer& offer) { return !offer.transport || offer.transport->drained(); });
+  return std::all_of(pushing_.begin(), pushing_.end(), [](const Transport* transport) { return transport->drained(); });
 }
 
 bool Wiring::prepare_wait(std::vector<pollfd>& descriptors) {
-  bool quiet = loopback_->prepare_wait(descriptors);
-  for (Offer& offer : offers_)
-    if (offer.transport) quiet &= offer.transport->prepare_wait(descriptors);
+  bool quiet = true;
+  for (Transport* transport : in_use_) quiet &= transport->prepare_wait(descriptors);
   return quiet;
 }
 
 void Wiring::finish_wait() {
-  loopback_->finish_wait();
-  for (Offer& offer : offers_)
-    if (offer.transport) offer.transport->finish_wait();
+  for (Transport* transport : in_use_) transport->finish_wait();
 }
 
 Status Wiring::check_peers() {
-  for (Offer& offer : offers_)
-    if (offer.transport) TUTTI_TRY(offer.transport->check_peers());
+  for (Transport* transport : in_use_) TUTTI_TRY(transport->check_peers());
   return {};
 }
 

@@ -7,16 +7,11 @@
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/roster.h"
 #include "engine/link_source.h"
+#include "topo/caches.h"
+#include "topo/cores.h"
+#include "tune/facts.h"
 
 namespace tutti {
-
-// What all ranks know alike after wiring; choices that must agree are made from these alone.
-struct Facts {
-  Rank nranks{1};
-  uint64_t max_message_bytes = 0;  // what every link carries
-  bool all_mapped = true;          // every pair is served by mapped links
-  bool oversubscribed = false;     // on some node ranks outnumber cores
-};
 
 class Wiring final : public LinkSource {
  public:
@@ -35,7 +30,7 @@ class Wiring final : public LinkSource {
   // Those that serve some pair of different ranks ("self" for a single rank), comma-separated.
   const std::string& transport_list() const { return transport_list_; }
 
-  // All transports together; see transport.h.
+  // All transports with an open link together; see transport.h. The others have nothing under way.
   Status progress();
   bool drained() const;
   bool prepare_wait(std::vector<pollfd>& descriptors);
@@ -53,7 +48,8 @@ class Wiring final : public LinkSource {
   // What a rank tells the others of itself.
   struct RankCard {
     std::string host;  // host_identity()
-    uint32_t cores = 1;
+    CoreSet cores;
+    Caches caches;
     uint64_t agreement_hash = 0;
     struct Way {
       uint64_t max_message_bytes = 0;
@@ -63,13 +59,16 @@ class Wiring final : public LinkSource {
   };
   Wiring(Rank self, Rank nranks) : self_(self), nranks_(nranks) {}
   Status make_offers(const TransportContext& context);
+  // The transport that serves `peer`, from now on in use.
+  Transport& use_transport(Rank peer);
   Transport& transport_for(Rank peer) const { return peer == self_ ? *loopback_ : *offers_[route_[peer]].transport; }
   std::vector<std::byte> own_card(uint64_t agreement_hash) const;
   Status read_cards(const std::vector<std::vector<std::byte>>& blobs, uint64_t agreement_hash);
   Status set_peers();
   std::vector<std::byte> usable_offers() const;
   Status choose_routes(const std::vector<std::vector<std::byte>>& usable);
-  void gather_facts(const std::vector<std::vector<std::byte>>& usable);
+  void gather_facts(const std::vector<std::vector<std::byte>>& usable, const std::optional<Parameters>& tuned);
+  void gather_links(const std::vector<std::vector<std::byte>>& usable);
   void log_routes() const;
   std::string describe(Rank rank) const;
 
@@ -83,6 +82,8 @@ class Wiring final : public LinkSource {
   Facts facts_;
   int ranks_here_ = 1, cores_here_ = 1;
   std::string transport_list_;
+  std::vector<Transport*> in_use_;   // those with an open link
+  std::vector<Transport*> pushing_;  // of these, those with put links: a mapped transport has no bytes under way
   std::unordered_map<uint32_t, std::unique_ptr<SendEnd>> sends_;  // by (peer, channel)
   std::unordered_map<uint32_t, std::unique_ptr<RecvLink>> recvs_;
 };

@@ -1,12 +1,22 @@
 #include "engine/byte_machine.h"
 
+#include <cstring>
+
+#include "reduce/stream.h"
+
 namespace tutti {
+namespace {
+
+// Steps that are remembered for one operation of a shape.
+constexpr size_t kKnownSteps = 256;
+
+}  // namespace
 
 bool Execution::ByteMachine::try_step(LaneId, const Lane&, const Step& step) {
   if (lane_.stage == Stage::fresh) {
     begin(step);
     // Tile 0 is always sent, even empty, so that ranks that disagree meet; later empty tiles are left out at both ends.
-    if (lane_.tile > 0 && lane_.step_bytes == 0) return true;
+    if (lane_.tile > 0 && lane_.now->message_bytes == 0) return true;
     lane_.stage = Stage::receiving;
   }
   if (lane_.stage == Stage::receiving) {
@@ -42,16 +52,14 @@ Extent Execution::ByteMachine::sized_extent(const Step& step, uint32_t k) const 
   const bool by_load = step.sized_by_load();
   const Buffer buffer = by_load ? step.load_from : step.store_to;
   const uint32_t chunks = buffer == Buffer::scratch ? x_.plan_.scratch_chunks : x_.plan_.chunks;
-  return extent(buffer, ChunkId{((by_load ? step.load : step.store) + k) % chunks});
+  return extent(buffer, ChunkId{wrap((by_load ? step.load : step.store) + k, chunks)});
 }
 
-std::byte* Execution::ByteMachine::address(Buffer buffer, const Extent& e) const {
-  // An empty block of a V-variant may have an offset and yet no memory.
-  const uint64_t offset_bytes = e.count == 0 ? 0 : e.offset * size_of(x_.binding_.fold.type);
+std::byte* Execution::ByteMachine::base(Buffer buffer) const {
   switch (buffer) {
-    case Buffer::in: return const_cast<std::byte*>(x_.binding_.in) + offset_bytes;  // only ever read
-    case Buffer::out: return x_.binding_.out + offset_bytes;
-    case Buffer::scratch: return x_.scratch_.data() + offset_bytes;
+    case Buffer::in: return const_cast<std::byte*>(x_.binding_.in);  // only ever read
+    case Buffer::out: return x_.binding_.out;
+    case Buffer::scratch: return x_.scratch_.data();
     case Buffer::none: break;
   }
   return nullptr;
@@ -59,66 +67,88 @@ std::byte* Execution::ByteMachine::address(Buffer buffer, const Extent& e) const
 
 // The result is more than its one operand.
 bool Execution::ByteMachine::transforms(const Step& step) const {
-  if (!is_reduction(x_.collective_)) return false;
+  if (!reduces()) return false;
   const ReduceOp op = x_.binding_.fold.op;
   return (op == ReduceOp::premul_sum && step.load_from == Buffer::in) || (op == ReduceOp::avg && step.complete);
 }
 
-void Execution::ByteMachine::begin(const Step& step) {
-  const uint64_t element_bytes = size_of(x_.binding_.fold.type);
-  lane_.piece_counts.clear();
-  lane_.load_pieces.clear();
-  lane_.store_pieces.clear();
-  lane_.step_bytes = 0;
+void Execution::ByteMachine::compute(const Step& step, StepPieces& pieces) const {
+  pieces.pieces.clear();
+  uint64_t elements = 0;
   for (uint32_t k = 0; k < step.span; ++k) {
-    const uint64_t count = sized_extent(step, k).count;
-    lane_.piece_counts.push_back(count);
-    lane_.step_bytes += count * element_bytes;
-    const auto wrapped = [&](Buffer b, ChunkId first) {
-      return ChunkId{(first + k) % (b == Buffer::scratch ? x_.plan_.scratch_chunks : x_.plan_.chunks)};
+    const auto begin_bytes = [&](Buffer buffer, ChunkId first, uint64_t count) -> uint64_t {
+      if (buffer == Buffer::none || count == 0) return 0;  // an empty block may have an offset and yet no memory
+      const uint32_t chunks = buffer == Buffer::scratch ? x_.plan_.scratch_chunks : x_.plan_.chunks;
+      return extent(buffer, ChunkId{wrap(first + k, chunks)}).offset * element_bytes();
     };
-    if (step.load_from != Buffer::none) {
-      const Extent e = extent(step.load_from, wrapped(step.load_from, step.load));
-      lane_.load_pieces.push_back({address(step.load_from, e), count * element_bytes});
-    }
-    if (step.store_to != Buffer::none) {
-      const Extent e = extent(step.store_to, wrapped(step.store_to, step.store));
-      lane_.store_pieces.push_back({address(step.store_to, e), count * element_bytes});
-    }
+    const uint64_t count = sized_extent(step, k).count;
+    pieces.pieces.push_back({count, begin_bytes(step.load_from, step.load, count),
+                             begin_bytes(step.store_to, step.store, count)});
+    elements += count;
   }
-  lane_.operands.assign(step.recv_count, {});
+  pieces.message_bytes = elements * element_bytes();
+}
+
+const StepPieces& Execution::ByteMachine::pieces_of(const Step& step) {
+  if (x_.tiles_ > 1 || lane_.step_number >= kKnownSteps) {
+    compute(step, lane_.computed);
+    return lane_.computed;
+  }
+  if (lane_.step_number == lane_.known) {
+    if (lane_.known == lane_.remembered.size()) lane_.remembered.emplace_back();
+    compute(step, lane_.remembered[lane_.known++]);
+  }
+  return lane_.remembered[lane_.step_number++];
+}
+
+void Execution::ByteMachine::begin(const Step& step) {
+  lane_.now = &pieces_of(step);
+  lane_.operands.assign(step.recv_count, nullptr);
   lane_.missing = step.recv_count;
   lane_.claims.assign(step.send_count, nullptr);
   lane_.sent = 0;
   lane_.lands_in_place = step.recv_count == 1 && step.load_from == Buffer::none && step.store_to != Buffer::none &&
-                         !transforms(step) && !lane_.recvs[recv_slot(step, 0)]->mapped();
-  if (lane_.lands_in_place)
-    for (const MutablePiece& piece : lane_.store_pieces) x_.guard_.protect(piece.data, piece.bytes);
+                         !lane_.mapped_recvs[recv_slot(step, 0)] && !transforms(step);
+  if (lane_.lands_in_place) land_in_place(step);
+}
+
+void Execution::ByteMachine::land_in_place(const Step& step) {
+  lane_.landing_pieces.clear();
+  for (const StepPieces::Piece& piece : lane_.now->pieces) {
+    lane_.landing_pieces.push_back({store_place(step, piece), piece.count * element_bytes()});
+    x_.guard_.protect(lane_.landing_pieces.back().data, lane_.landing_pieces.back().bytes);
+  }
 }
 
 bool Execution::ByteMachine::receive(const Step& step) {
   for (uint32_t i = 0; i < step.recv_count && lane_.missing > 0; ++i) {
-    LaneState::Operand& operand = lane_.operands[i];
-    if (operand.arrived) continue;
-    RecvLink* link = lane_.recvs[recv_slot(step, i)];
-    const MutablePiece staged{lane_.operand_memory.data() + i * x_.message_bytes_, lane_.step_bytes};
+    if (lane_.operands[i]) continue;
+    const size_t bytes = lane_.now->message_bytes;
+    const PeerSlot slot = recv_slot(step, i);
+    RecvLink* link = lane_.recvs[slot];
+    const bool mapped = lane_.mapped_recvs[slot];
+    MutablePiece staged{};
     std::span<const MutablePiece> into;
-    if (lane_.lands_in_place) into = lane_.store_pieces;
-    else if (!link->mapped()) into = {&staged, 1};
-    Result<Arrival> arrival = link->receive(into, lane_.step_bytes, x_.binding_.stamp);
+    if (lane_.lands_in_place) {
+      into = lane_.landing_pieces;
+    } else if (!mapped) {
+      staged = {lane_.operand_memory.data() + i * x_.message_bytes_, bytes};
+      into = {&staged, 1};
+    }
+    Result<Arrival> arrival = link->receive(into, bytes, x_.binding_.stamp);
     if (!arrival.ok()) {
       status_ = arrival.status();
       return false;
     }
     if (arrival->state == Arrival::State::pending) continue;
-    const Rank peer = lane_.lane->peers[recv_slot(step, i)].rank;
     if (arrival->state == Arrival::State::mismatch) {
-      x_.mismatch_ = Mismatch{peer, arrival->stamp, arrival->bytes, lane_.step_bytes};
+      const Rank peer = lane_.lane->peers[slot].rank;
+      x_.mismatch_ = Mismatch{peer, arrival->stamp, arrival->bytes, bytes};
       status_ = invalid_usage("rank {} sent a message of another operation", static_cast<uint32_t>(peer));
       return false;
     }
-    operand.arrived = true;
-    operand.data = link->mapped() ? arrival->data : staged.data;
+    static constexpr std::byte kInPlace{};  // where the operand lies does not matter then
+    lane_.operands[i] = mapped ? arrival->data : lane_.lands_in_place ? &kInPlace : staged.data;
     --lane_.missing;
   }
   return lane_.missing == 0;
@@ -126,9 +156,9 @@ bool Execution::ByteMachine::receive(const Step& step) {
 
 bool Execution::ByteMachine::claim(const Step& step) {
   for (uint32_t j = 0; j < step.send_count; ++j) {
-    SendLink* link = lane_.sends[send_slot(step, j)]->link.get();
-    if (!link->mapped() || lane_.claims[j]) continue;
-    Result<std::byte*> room = link->claim(lane_.step_bytes);
+    const PeerSlot slot = send_slot(step, j);
+    if (!lane_.mapped_sends[slot] || lane_.claims[j]) continue;
+    Result<std::byte*> room = lane_.sends[slot]->link->claim(lane_.now->message_bytes);
     if (!room.ok()) {
       status_ = room.status();
       return false;
@@ -139,58 +169,86 @@ bool Execution::ByteMachine::claim(const Step& step) {
   return true;
 }
 
-// Computes the result and puts it wherever it must go; decides where put links read it.
-void Execution::ByteMachine::fold_step(const Step& step) {
+// Where put links read the result: where it is stored, where it was loaded from, or memory of the lane, which is
+// returned (null: it is not used).
+std::byte* Execution::ByteMachine::choose_put_source(const Step& step) {
+  lane_.put_source.clear();
   bool puts = false;
   for (uint32_t j = 0; j < step.send_count; ++j) puts |= !lane_.claims[j];
-  std::byte* staged = nullptr;
-  lane_.put_source.clear();
-  if (puts && step.store_to != Buffer::none) {
-    for (const MutablePiece& piece : lane_.store_pieces) lane_.put_source.push_back({piece.data, piece.bytes});
-  } else if (puts && step.recv_count == 0 && !transforms(step)) {
-    lane_.put_source = lane_.load_pieces;
-  } else if (puts) {
-    staged = lane_.result_memory.data() + (lane_.next_result++ % LaneState::kResultBuffers) * x_.message_bytes_;
-    x_.guard_.protect(staged, lane_.step_bytes);
-    lane_.put_source.push_back({staged, lane_.step_bytes});
+  if (!puts) return nullptr;
+  const bool from_store = step.store_to != Buffer::none;
+  if (from_store || (step.recv_count == 0 && !transforms(step))) {
+    for (const StepPieces::Piece& piece : lane_.now->pieces)
+      lane_.put_source.push_back(
+          {from_store ? store_place(step, piece) : load_place(step, piece), piece.count * element_bytes()});
+    return nullptr;
   }
-  if (!lane_.lands_in_place)
-    for (const MutablePiece& piece : lane_.store_pieces) x_.guard_.protect(piece.data, piece.bytes);
+  std::byte* const staged =
+      lane_.result_memory.data() + (lane_.next_result++ % LaneState::kResultBuffers) * x_.message_bytes_;
+  x_.guard_.protect(staged, lane_.now->message_bytes);
+  lane_.put_source.push_back({staged, lane_.now->message_bytes});
+  return staged;
+}
 
-  const bool scales = x_.binding_.fold.op == ReduceOp::premul_sum && step.load_from == Buffer::in;
-  const int own_operand = scales && is_reduction(x_.collective_) ? step.local_pos : kNoOwnOperand;
+// Computes the result and puts it wherever it must go.
+void Execution::ByteMachine::fold_step(const Step& step) {
+  std::byte* const staged = choose_put_source(step);
+  if (step.store_to != Buffer::none && !lane_.lands_in_place)
+    for (const StepPieces::Piece& piece : lane_.now->pieces)
+      x_.guard_.protect(store_place(step, piece), piece.count * element_bytes());
+
   uint64_t offset_bytes = 0;
-  for (size_t piece = 0; piece < lane_.piece_counts.size(); ++piece) {
-    fold_piece(step, piece, offset_bytes, own_operand, staged);
-    offset_bytes += lane_.piece_counts[piece] * size_of(x_.binding_.fold.type);
+  const bool copies = step.recv_count + (step.load_from != Buffer::none ? 1 : 0) == 1 && !transforms(step);
+  if (copies) {
+    for (const StepPieces::Piece& piece : lane_.now->pieces) {
+      if (piece.count != 0) copy_piece(step, piece, offset_bytes, staged);
+      offset_bytes += piece.count * element_bytes();
+    }
+    return;
+  }
+  const bool scales = x_.binding_.fold.op == ReduceOp::premul_sum && step.load_from == Buffer::in && reduces();
+  for (const StepPieces::Piece& piece : lane_.now->pieces) {
+    if (piece.count != 0) fold_piece(step, piece, offset_bytes, scales ? step.local_pos : kNoOwnOperand, staged);
+    offset_bytes += piece.count * element_bytes();
   }
 }
 
-void Execution::ByteMachine::fold_piece(const Step& step, size_t piece, uint64_t offset_bytes, int own_operand,
+// One operand that nothing is done to.
+void Execution::ByteMachine::copy_piece(const Step& step, const StepPieces::Piece& piece, uint64_t offset_bytes,
                                         std::byte* staged) {
-  const uint64_t count = lane_.piece_counts[piece];
-  if (count == 0) return;
+  const size_t bytes = piece.count * element_bytes();
+  std::byte* const stored = step.store_to != Buffer::none ? store_place(step, piece) : nullptr;
+  const std::byte* const source = step.load_from != Buffer::none ? load_place(step, piece)
+                                  : lane_.lands_in_place         ? stored
+                                                                 : lane_.operands[0] + offset_bytes;
+  for (std::byte* room : lane_.claims)
+    if (room) std::memcpy(room + offset_bytes, source, bytes);
+  if (staged) std::memcpy(staged + offset_bytes, source, bytes);
+  if (!stored || stored == source) return;
+  if (streams(step)) stream_copy(stored, source, bytes);
+  else std::memcpy(stored, source, bytes);
+}
+
+void Execution::ByteMachine::fold_piece(const Step& step, const StepPieces::Piece& piece, uint64_t offset_bytes,
+                                        int own_operand, std::byte* staged) {
   auto& operands = lane_.fold_operands;
   auto& results = lane_.fold_results;
+  auto& streamed = lane_.fold_streamed;
   operands.clear();
   results.clear();
+  streamed.clear();
+  std::byte* const stored = step.store_to != Buffer::none ? store_place(step, piece) : nullptr;
   for (uint32_t i = 0; i < step.recv_count; ++i) {
-    if (i == step.local_pos && step.load_from != Buffer::none) operands.push_back(lane_.load_pieces[piece].data);
-    operands.push_back(lane_.lands_in_place ? lane_.store_pieces[piece].data : lane_.operands[i].data + offset_bytes);
+    if (i == step.local_pos && step.load_from != Buffer::none) operands.push_back(load_place(step, piece));
+    operands.push_back(lane_.operands[i] + offset_bytes);
   }
-  if (step.load_from != Buffer::none && step.local_pos >= step.recv_count)
-    operands.push_back(lane_.load_pieces[piece].data);
+  if (step.load_from != Buffer::none && step.local_pos >= step.recv_count) operands.push_back(load_place(step, piece));
 
-  const bool copies = operands.size() == 1 && !transforms(step);
-  const auto add_result = [&](std::byte* result) {
-    if (!copies || result != operands[0]) results.push_back(result);  // a copy onto itself is already done
-  };
-  if (step.store_to != Buffer::none) add_result(lane_.store_pieces[piece].data);
+  if (stored) (streams(step) ? streamed : results).push_back(stored);
   for (std::byte* room : lane_.claims)
-    if (room) add_result(room + offset_bytes);
-  if (staged) add_result(staged + offset_bytes);
-  if (!results.empty())
-    fold(x_.binding_.fold, operands, own_operand, step.complete && is_reduction(x_.collective_), results, count);
+    if (room) results.push_back(room + offset_bytes);
+  if (staged) results.push_back(staged + offset_bytes);
+  fold_streaming(x_.binding_.fold, operands, own_operand, step.complete && reduces(), results, streamed, piece.count);
 }
 
 void Execution::ByteMachine::release(const Step& step) {
@@ -201,7 +259,7 @@ bool Execution::ByteMachine::send(const Step& step) {
   for (; lane_.sent < step.send_count; ++lane_.sent) {
     SendEnd* end = lane_.sends[send_slot(step, lane_.sent)];
     if (lane_.claims[lane_.sent]) {
-      end->link->post(lane_.step_bytes, x_.binding_.stamp);
+      end->link->post(lane_.now->message_bytes, x_.binding_.stamp);
       continue;
     }
     Result<bool> taken = end->link->put(lane_.put_source, x_.binding_.stamp);

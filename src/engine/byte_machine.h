@@ -19,16 +19,29 @@ class Execution::ByteMachine {
   using Stage = LaneState::Stage;
 
   void begin(const Step& step);
+  const StepPieces& pieces_of(const Step& step);
+  void compute(const Step& step, StepPieces& pieces) const;
+  void land_in_place(const Step& step);
   bool receive(const Step& step);
   bool claim(const Step& step);
   void fold_step(const Step& step);
-  void fold_piece(const Step& step, size_t piece, uint64_t offset_bytes, int own_operand, std::byte* staged);
+  std::byte* choose_put_source(const Step& step);
+  bool streams(const Step& step) const { return step.store_to == Buffer::out && x_.binding_.streams_out; }
+  void copy_piece(const Step& step, const StepPieces::Piece& piece, uint64_t offset_bytes, std::byte* staged);
+  void fold_piece(const Step& step, const StepPieces::Piece& piece, uint64_t offset_bytes, int own_operand,
+                  std::byte* staged);
   bool send(const Step& step);
   void release(const Step& step);
 
+  uint64_t element_bytes() const { return size_of(x_.binding_.fold.type); }
   Extent extent(Buffer buffer, ChunkId chunk) const;
   Extent sized_extent(const Step& step, uint32_t k) const;
-  std::byte* address(Buffer buffer, const Extent& extent) const;
+  std::byte* base(Buffer buffer) const;
+  std::byte* load_place(const Step& step, const StepPieces::Piece& p) const { return base(step.load_from) + p.load_bytes; }
+  std::byte* store_place(const Step& step, const StepPieces::Piece& p) const {
+    return base(step.store_to) + p.store_bytes;
+  }
+  bool reduces() const { return is_reduction(x_.collective_); }
   bool transforms(const Step& step) const;
   PeerSlot recv_slot(const Step& step, uint32_t i) const { return slot_after(*lane_.lane, step.recv_first, i); }
   PeerSlot send_slot(const Step& step, uint32_t j) const { return slot_after(*lane_.lane, step.send_first, j); }

@@ -28,6 +28,8 @@ Status Execution::open_links(LinkSource& links) {
     state.lane = &lane;
     state.sends.assign(lane.peers.size(), nullptr);
     state.recvs.assign(lane.peers.size(), nullptr);
+    state.mapped_sends.assign(lane.peers.size(), 0);
+    state.mapped_recvs.assign(lane.peers.size(), 0);
     for (Cursor cursor; !at_end(lane, cursor); advance(lane, cursor)) {
       const Step step = decode(plan_, lane, cursor);
       longest_span_ = std::max<uint32_t>(longest_span_, step.span);
@@ -37,7 +39,8 @@ Status Execution::open_links(LinkSource& links) {
         if (!state.recvs[slot]) {
           TUTTI_TRY_ASSIGN(state.recvs[slot], links.recv_link(lane.peers[slot]));
         }
-        if (!state.recvs[slot]->mapped()) put_operands = i + 1;
+        state.mapped_recvs[slot] = state.recvs[slot]->mapped();
+        if (!state.mapped_recvs[slot]) put_operands = i + 1;
       }
       for (uint32_t j = 0; j < step.send_count; ++j) {
         const PeerSlot slot = slot_after(lane, step.send_first, j);
@@ -45,7 +48,8 @@ Status Execution::open_links(LinkSource& links) {
           TUTTI_TRY_ASSIGN(state.sends[slot], links.send_end(lane.peers[slot]));
         }
         // A result that put links send must lie somewhere; what is only loaded may still have to be scaled first.
-        if (!state.sends[slot]->link->mapped() && step.store_to == Buffer::none) state.stages_results = true;
+        state.mapped_sends[slot] = state.sends[slot]->link->mapped();
+        if (!state.mapped_sends[slot] && step.store_to == Buffer::none) state.stages_results = true;
       }
       state.staged_operands = std::max(state.staged_operands, put_operands);
     }
@@ -55,7 +59,7 @@ Status Execution::open_links(LinkSource& links) {
 
 void Execution::start(const Binding& binding) {
   binding_ = binding;
-  mismatch_.reset();
+  ++bindings_;
   const uint64_t element_bytes = size_of(binding.fold.type);
   tile_count_ = std::max<uint64_t>(binding.tile_bytes / longest_span_ / element_bytes, 1);
   const uint64_t longest = std::max(binding.in_layout.longest_chunk(), binding.out_layout.longest_chunk());
@@ -69,8 +73,25 @@ void Execution::start(const Binding& binding) {
   for (LaneState& lane : lanes_) {
     grow(lane.operand_memory, lane.staged_operands * message_bytes_);
     if (lane.stages_results) grow(lane.result_memory, LaneState::kResultBuffers * message_bytes_);
+    lane.known = 0;
+  }
+  rewind();
+}
+
+void Execution::start_again(const std::byte* in, std::byte* out, const Stamp& stamp) {
+  binding_.in = in;
+  binding_.out = out;
+  binding_.stamp = stamp;
+  rewind();
+}
+
+void Execution::rewind() {
+  mismatch_.reset();
+  for (LaneState& lane : lanes_) {
     lane.cursor = {};
+    lane.step.reset();
     lane.tile = 0;
+    lane.step_number = 0;
     lane.finished = false;
     lane.stage = LaneState::Stage::fresh;
   }
@@ -83,7 +104,7 @@ Result<Progress> Execution::poll() {
     if (state.finished) continue;
     ByteMachine machine(*this, state);
     for (;;) {
-      const Progress progress = run_lane(plan_, LaneId{static_cast<uint16_t>(l)}, state.cursor, machine);
+      const Progress progress = run_lane(plan_, LaneId{static_cast<uint16_t>(l)}, state.cursor, state.step, machine);
       if (!machine.status().ok()) return machine.status();
       moved |= progress != Progress::blocked;
       if (progress != Progress::finished) break;
@@ -109,7 +130,7 @@ std::vector<Execution::Wait> Execution::waits() const {
     const Step step = decode(plan_, *state.lane, state.cursor);
     if (state.stage == LaneState::Stage::receiving) {
       for (uint32_t i = 0; i < step.recv_count; ++i)
-        if (!state.operands[i].arrived) add(state.lane->peers[slot_after(*state.lane, step.recv_first, i)].rank, true);
+        if (!state.operands[i]) add(state.lane->peers[slot_after(*state.lane, step.recv_first, i)].rank, true);
     } else {
       for (uint32_t j = state.sent; j < step.send_count; ++j)
         if (state.stage == LaneState::Stage::sending || !state.claims[j])

@@ -33,6 +33,7 @@ struct Binding {
   Layout in_layout, out_layout;
   FoldSpec fold;
   uint64_t tile_bytes = 0;  // of one message; the chunks of a span share it
+  bool streams_out = false; // `out` is too large to be read from the cache afterwards: store past it
   Stamp stamp;
 };
 
@@ -41,9 +42,11 @@ class SourceGuard {
  public:
   void add(SendEnd* end, uint64_t message, const std::byte* begin, size_t bytes);
   // Call before writing to [begin, begin + bytes): detaches the links that still read it.
-  void protect(const std::byte* begin, size_t bytes);
+  void protect(const std::byte* begin, size_t bytes) {
+    if (!readings_.empty()) detach_readers(begin, bytes);
+  }
   // Nothing is being read any more.
-  bool clear();
+  bool clear() { return readings_.empty() || forget_retired(); }
   // Who still reads.
   template <class Visit>
   void for_each_end(Visit visit) const {
@@ -57,6 +60,9 @@ class SourceGuard {
     const std::byte* begin;
     const std::byte* limit;
   };
+  void detach_readers(const std::byte* begin, size_t bytes);
+  bool forget_retired();
+
   std::vector<Reading> readings_;
 };
 
@@ -68,7 +74,12 @@ class Execution {
 
   // Binds an operation. The previous one must be finished.
   void start(const Binding& binding);
-  // finished: the output is complete and no memory of the caller is being read any more. An error ends the execution.
+  // How often that was: tells whether a binding is still the last one.
+  uint64_t bindings() const { return bindings_; }
+  // The last binding again, with other buffers.
+  void start_again(const std::byte* in, std::byte* out, const Stamp& stamp);
+  // finished: the output is complete and no memory of the caller is being read any more. An error ends the execution;
+  // asked again, it tells the error again.
   Result<Progress> poll();
 
   // A message that belongs to another operation arrived; poll() failed because of it.
@@ -94,6 +105,7 @@ class Execution {
   class ByteMachine;
   Execution(Plan plan, Collective collective, Rank nranks);
   Status open_links(LinkSource& links);
+  void rewind();
 
   const Plan plan_;
   const Collective collective_;
@@ -101,6 +113,7 @@ class Execution {
   const Rank nranks_;
   uint32_t longest_span_ = 1;
   Binding binding_;
+  uint64_t bindings_ = 0;
   uint64_t tile_count_ = 1;    // elements of one chunk that travel in one message
   uint64_t tiles_ = 1;
   uint64_t message_bytes_ = 0; // the largest message of this operation

@@ -7,33 +7,46 @@
 
 namespace tutti {
 
+// What a step moves at one tile, by offsets from where its buffers begin. The same for every operation of one shape, so
+// that an operation of one tile, which is a small one, looks it up instead of computing it again.
+struct StepPieces {
+  size_t message_bytes = 0;
+  struct Piece {
+    uint64_t count = 0;  // elements of one chunk of the span
+    uint64_t load_bytes = 0, store_bytes = 0;  // where it begins
+  };
+  std::vector<Piece> pieces;
+};
+
 struct Execution::LaneState {
   const Lane* lane = nullptr;
   Cursor cursor;
+  std::optional<Step> step;  // the one at the cursor
   uint64_t tile = 0;
   bool finished = false;
 
   // Ends by peer slot; null where the plan does not use that direction.
   std::vector<SendEnd*> sends;
   std::vector<RecvLink*> recvs;
+  std::vector<uint8_t> mapped_sends, mapped_recvs;  // whether they are
+
+  // Of the binding's steps so far, where it has one tile: the first `known` of `remembered`, which keeps its memory.
+  std::vector<StepPieces> remembered;
+  size_t known = 0;
+  size_t step_number = 0;
+  StepPieces computed;  // of other operations, the step under way
 
   // The step under way. `fresh`: none yet.
   enum class Stage : uint8_t { fresh, receiving, claiming, sending };
   Stage stage = Stage::fresh;
-  size_t step_bytes = 0;                 // of the message
-  std::vector<uint64_t> piece_counts;    // elements of each chunk of the span
-  std::vector<ConstPiece> load_pieces;   // empty when nothing is loaded
-  std::vector<MutablePiece> store_pieces;
-  bool lands_in_place = false;           // the one operand is received straight into store_pieces
-  struct Operand {
-    const std::byte* data = nullptr;     // contiguous; unused when it lands in place
-    bool arrived = false;
-  };
-  std::vector<Operand> operands;         // received ones, in slot order
+  const StepPieces* now = nullptr;
+  bool lands_in_place = false;                     // the one operand is received straight into landing_pieces
+  std::vector<MutablePiece> landing_pieces;
+  std::vector<const std::byte*> operands;          // received ones in slot order, contiguous; null: not yet
   uint32_t missing = 0;
-  std::vector<std::byte*> claims;        // by send index; null for put links
+  std::vector<std::byte*> claims;                  // by send index; null for put links
   uint32_t sent = 0;
-  std::vector<ConstPiece> put_source;    // what put links send
+  std::vector<ConstPiece> put_source;              // what put links send
 
   // Staging. Received operands of put links: one message each. Results for put links that are stored nowhere: a few
   // messages, used in turn, so that several can be on their way.
@@ -45,7 +58,7 @@ struct Execution::LaneState {
 
   // Reused by every fold.
   std::vector<const void*> fold_operands;
-  std::vector<void*> fold_results;
+  std::vector<void*> fold_results, fold_streamed;
 };
 
 }  // namespace tutti

@@ -25,7 +25,7 @@ uint64_t Layout::chunk_stride(uint64_t block_count) const {
   return (stride + line - 1) / line * line;
 }
 
-Extent Layout::chunk(ChunkId id) const {
+Extent Layout::cut_chunk(ChunkId id) const {
   const Extent whole = block(id / chunks_per_block_);
   if (chunks_per_block_ == 1) return whole;
   const uint64_t stride = chunk_stride(whole.count);

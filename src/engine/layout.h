@@ -32,12 +32,17 @@ class Layout {
       : blocks_(blocks), block_number_(block_number), chunks_per_block_(chunks_per_block), element_bytes_(element_bytes) {}
 
   Extent block(uint32_t index) const;
-  Extent chunk(ChunkId id) const;
+  Extent chunk(ChunkId id) const {
+    if (chunks_per_block_ == 1 && blocks_.counts.empty())  // what small operations have
+      return {id * blocks_.block_count, blocks_.block_count};
+    return cut_chunk(id);
+  }
   // The longest chunk, in elements.
   uint64_t longest_chunk() const;
 
  private:
   uint64_t chunk_stride(uint64_t block_count) const;
+  Extent cut_chunk(ChunkId id) const;
 
   BlockTable blocks_;
   uint32_t block_number_ = 1;

@@ -5,14 +5,6 @@
 namespace tutti {
 namespace {
 
-inline void pause_core() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 constexpr uint32_t kPollsPerClockLook = 64;  // the clock costs about as much as a poll
 
 // Blocks until a wake-up or kCheckInterval. What happened before the wake-ups were armed is seen by the poll in between;

@@ -20,7 +20,7 @@ class TimeAlgebra {
       : model_(model),
         tile_bytes_(tile_bytes),
         lane_free_(ValueMachine<TimeAlgebra>::lane_count(plans), 0.0),
-        rank_bytes_(plans.size(), 0.0) {
+        work_(plans.size()) {
     const FifoTable table(plans);
     links_.reserve(table.size());
     for (uint32_t f = 0; f < table.size(); ++f)
@@ -34,9 +34,19 @@ class TimeAlgebra {
   }
   Status fold(const Place& place, const Step& step, std::span<const Value* const> operands, Value* result) {
     double& free = lane_free_[place.lane_number];
+    const double was_free = free;
     for (const Value* operand : operands) free = std::max(free, operand[0]);
-    const double bytes = tile_bytes_ * step.span;
-    free += model_.step_s + model_.gamma_s_per_byte * bytes * static_cast<double>(operands.size() - 1);
+    const double bytes = tile_bytes_ * step.span, folds = static_cast<double>(operands.size() - 1);
+    free += model_.step_s + model_.receive_message_s * step.recv_count +
+            bytes * (model_.receive_s_per_byte * step.recv_count + model_.gamma_s_per_byte * folds);
+    if (step.store_to != Buffer::none) free += model_.store_s_per_byte * bytes;
+    Work& work = work_[place.rank];
+    work.steps += 1;
+    work.waits += std::ranges::any_of(operands, [&](const Value* operand) { return operand[0] > was_free; }) ? 1 : 0;
+    work.messages += step.recv_count;
+    work.received += static_cast<double>(step.recv_count) * step.span;
+    work.folded += folds * step.span;
+    work.stored += step.store_to != Buffer::none ? step.span : 0;
     std::fill_n(result, step.span, free);
     seconds_ = std::max(seconds_, free);
     return {};
@@ -45,19 +55,25 @@ class TimeAlgebra {
   void send(const Place& place, const Step& step, uint32_t fifo, const Value* result, Value* message) {
     const LinkCost& link = links_[fifo];
     const double bytes = tile_bytes_ * step.span;
-    double& link_free = resource_free_[link.resource];
-    link_free = std::max(link_free, result[0]) + link.beta_s_per_byte * bytes;
+    double& link_free = link.resource == kSendingLane ? lane_free_[place.lane_number] : resource_free_[link.resource];
+    link_free = std::max(link_free, result[0]) + link.message_s + link.beta_s_per_byte * bytes;
+    if (link.resource == kSendingLane) seconds_ = std::max(seconds_, link_free);
     std::fill_n(message, step.span, link_free + link.alpha_s);
-    rank_bytes_[place.rank] += bytes;
+    work_[place.rank].messages += 1;
+    work_[place.rank].sent += step.span;
     ++messages_;
   }
 
-  Cost cost() const { return {seconds_, *std::ranges::max_element(rank_bytes_), messages_}; }
+  Cost cost() && {
+    const double most = std::ranges::max_element(work_, {}, &Work::sent)->sent;
+    return {seconds_, most * tile_bytes_, messages_, std::move(work_)};
+  }
 
  private:
   const CostModel& model_;
   const double tile_bytes_;
-  std::vector<double> lane_free_, rank_bytes_;
+  std::vector<double> lane_free_;
+  std::vector<Work> work_;       // by rank
   std::vector<LinkCost> links_;  // by FIFO
   std::unordered_map<uint32_t, double> resource_free_;
   double seconds_ = 0;
@@ -76,6 +92,17 @@ CostModel one_port(double alpha_s, double beta_s_per_byte) {
   return {.link = [=](Rank source, Rank) -> LinkCost { return {alpha_s, beta_s_per_byte, source}; }};
 }
 
+CostModel busy_lanes(const Prices& prices) {
+  return {.link = [=](Rank, Rank) -> LinkCost {
+            return {prices.wait_s, prices.send_s_per_byte, kSendingLane, prices.message_s};
+          },
+          .gamma_s_per_byte = prices.fold_s_per_byte,
+          .step_s = prices.step_s,
+          .receive_message_s = prices.message_s,
+          .receive_s_per_byte = prices.receive_s_per_byte,
+          .store_s_per_byte = prices.store_s_per_byte};
+}
+
 Result<Cost> estimate_cost(const Shape& shape, std::span<const Plan> plans, const CostModel& model, double chunk_bytes,
                            uint32_t tiles) {
   if (plans.empty() || tiles == 0 || !model.link)
@@ -89,7 +116,7 @@ Result<Cost> estimate_cost(const Shape& shape, std::span<const Plan> plans, cons
   constexpr uint32_t kFifoDepth = 4;
   TimeAlgebra algebra(plans, model, chunk_bytes / tiles);
   TUTTI_TRY(ValueMachine<TimeAlgebra>(plans, contract, algebra, kFifoDepth).run(tiles));
-  return algebra.cost();
+  return std::move(algebra).cost();
 }
 
 }  // namespace tutti

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <concepts>
+#include <optional>
 
 #include "plan/plan.h"
 
@@ -32,12 +33,16 @@ struct Cursor {
 
 inline bool at_end(const Lane& lane, const Cursor& cursor) { return cursor.move >= lane.moves.size(); }
 
-// The k-th peer slot from `first` on, mod the number of peers.
+// value mod modulus, for value < 2 * modulus: a division takes longer than the rest of a step's decoding.
+inline uint32_t wrap(uint32_t value, uint32_t modulus) { return value < modulus ? value : value - modulus; }
+
+// The k-th peer slot from `first` on, mod the number of peers. k <= the number of peers.
 inline PeerSlot slot_after(const Lane& lane, PeerSlot first, uint32_t k) {
-  return PeerSlot{static_cast<uint16_t>((first + k) % lane.peers.size())};
+  return PeerSlot{static_cast<uint16_t>(wrap(first + k, static_cast<uint32_t>(lane.peers.size())))};
 }
 
 inline uint32_t walk(const ChunkWalk& w, uint32_t iteration, uint32_t chunks) {
+  if (iteration == 0) return static_cast<uint32_t>(w.first);
   const int64_t m = chunks;
   const int64_t c = (w.first + static_cast<int64_t>(iteration) * w.step) % m;
   return static_cast<uint32_t>(c < 0 ? c + m : c);
@@ -49,6 +54,7 @@ inline Step decode(const Plan& plan, const Lane& lane, const Cursor& cursor) {
   const int64_t npeers = lane.peers.empty() ? 1 : static_cast<int64_t>(lane.peers.size());
   const int64_t shift = static_cast<int64_t>(cursor.iteration) * m.peer_step;
   const auto slot = [&](uint16_t first) {
+    if (shift == 0) return PeerSlot{first};
     const int64_t s = (first + shift) % npeers;
     return PeerSlot{static_cast<uint16_t>(s < 0 ? s + npeers : s)};
   };
@@ -86,16 +92,25 @@ concept Machine = requires(M m, LaneId lane_id, const Lane& lane, const Step& st
 enum class Progress : uint8_t { blocked, moved, finished };
 
 // Performs steps of one lane until it blocks or ends. `moved` means that at least one step was done and it then blocked.
+// `step` is the one at the cursor, if it has been decoded: a machine that is asked often keeps it between calls.
 template <Machine M>
-Progress run_lane(const Plan& plan, LaneId lane_id, Cursor& cursor, M& machine) {
+Progress run_lane(const Plan& plan, LaneId lane_id, Cursor& cursor, std::optional<Step>& step, M& machine) {
   const Lane& lane = plan.lanes[lane_id];
   bool moved = false;
   while (!at_end(lane, cursor)) {
-    if (!machine.try_step(lane_id, lane, decode(plan, lane, cursor))) return moved ? Progress::moved : Progress::blocked;
+    if (!step) step = decode(plan, lane, cursor);
+    if (!machine.try_step(lane_id, lane, *step)) return moved ? Progress::moved : Progress::blocked;
+    step.reset();
     advance(lane, cursor);
     moved = true;
   }
   return Progress::finished;
+}
+
+template <Machine M>
+Progress run_lane(const Plan& plan, LaneId lane_id, Cursor& cursor, M& machine) {
+  std::optional<Step> step;
+  return run_lane(plan, lane_id, cursor, step, machine);
 }
 
 }  // namespace tutti

@@ -5,20 +5,9 @@
 #include "reduce/fold_call.h"
 #include "reduce/targets.h"
 
-// Compiled for: SSE4 (2008), AVX2 (2013), AVX3 (AVX-512, 2017), NEON, and the plain code that everything falls back to.
-// SSSE3 without SSE4 is a processor of 2006; the later AVX-512 sets add nothing that a fold uses. Scalable vectors
-// cannot be held in arrays, as the loops do. Each instruction set costs about 100 KiB of code.
-// Sanitizers, which make the compiler several times slower here, look at one vector width only: the loops are the same.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define TUTTI_OTHER_WIDTHS (HWY_SSE4 | HWY_AVX3)
-#else
-#define TUTTI_OTHER_WIDTHS 0
-#endif
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | TUTTI_OTHER_WIDTHS)
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "reduce/fold.cc"
+#include "reduce/disabled_targets.h"
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 #include "reduce/fold-inl.h"
@@ -52,9 +41,10 @@ const std::vector<int64_t>& usable_targets() {
 void fold(const FoldSpec& spec, std::span<const void* const> operands, int own_operand, bool complete,
           std::span<void* const> results, size_t count) {
   if (count == 0) return;
+  if (is_copy(spec, operands.size(), own_operand, complete))
+    return copy(operands[0], results, count * size_of(spec.type));
   const bool scales = spec.op == ReduceOp::premul_sum && own_operand != kNoOwnOperand;
   const bool divides = spec.op == ReduceOp::avg && complete;
-  if (operands.size() == 1 && !scales && !divides) return copy(operands[0], results, count * size_of(spec.type));
   const bool is_sum = spec.op == ReduceOp::avg || spec.op == ReduceOp::premul_sum;
   const FoldCall call{
       .type = spec.type,

@@ -50,6 +50,12 @@ constexpr int kNoOwnOperand = -1;
 void fold(const FoldSpec& spec, std::span<const void* const> operands, int own_operand, bool complete,
           std::span<void* const> results, size_t count);
 
+// Whether fold() with so many operands has nothing to compute.
+inline bool is_copy(const FoldSpec& spec, size_t operand_count, int own_operand, bool complete) {
+  return operand_count == 1 && !(spec.op == ReduceOp::premul_sum && own_operand != kNoOwnOperand) &&
+         !(spec.op == ReduceOp::avg && complete);
+}
+
 // The same, element by element, from the definition: the reference for tests. Some 100 times slower.
 void fold_reference(const FoldSpec& spec, std::span<const void* const> operands, int own_operand, bool complete,
                     std::span<void* const> results, size_t count);

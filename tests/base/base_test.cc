@@ -110,12 +110,11 @@ TEST(FdTest, ClosesWhatItOwnsAndNothingElse) {
   ::close(ends[1]);
 }
 
-TEST(HostTest, HasANameAnIdentityAndCores) {
+TEST(HostTest, HasANameAndAnIdentity) {
   EXPECT_FALSE(host_name().empty());
   const std::string identity = host_identity();
   EXPECT_EQ(identity, host_identity());
   EXPECT_EQ(std::count(identity.begin(), identity.end(), '/'), 2) << identity;
-  EXPECT_GE(usable_cores(), 1);
 }
 
 TEST(ClockTest, NeverGoesBack) {

@@ -59,6 +59,7 @@ TEST(Config, GoodValuesReadBackAsTheyAreShown) {
       {"TUTTI_PROTO", {{"simple", "simple"}}},
       {"TUTTI_LANES", {{"1", "1"}, {"16", "16"}}},
       {"TUTTI_TILE", {{"256", "256"}, {"64K", "64K"}, {"65536", "64K"}, {"1m", "1M"}, {"16M", "16M"}, {"320", "320"}}},
+      {"TUTTI_TUNING_FILE", {{"/etc/tutti.json", "/etc/tutti.json"}}},
       {"TUTTI_SOCKET_IFNAME",
        {{"eth", "eth"}, {"=eth0,ib0", "=eth0,ib0"}, {"^docker,lo", "^docker,lo"}, {"^=lo", "^=lo"}}},
       {"TUTTI_SOCKET_FAMILY",

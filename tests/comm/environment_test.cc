@@ -3,6 +3,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "ranks.h"
 
 namespace tutti::test {
@@ -160,11 +162,47 @@ TEST(EnvironmentVariables, APortRangeThatIsTakenIsAnErrorThatNamesIt) {
   EXPECT_THAT(text, AllOf(HasSubstr("TUTTI_PORT_RANGE"), HasSubstr(port.text())));
 }
 
+// The path of a file with these parameters.
+std::string tuning_file(const std::string& name, const std::string& parameters) {
+  const std::string path = testing::TempDir() + "/tutti_tuning_" + name + "_" + std::to_string(::getpid()) + ".json";
+  std::ofstream(path) << R"({"tutti_tuning": 1, "parameters": {)" << parameters << "}}";
+  return path;
+}
+
+// Where only waiting costs, the fewest hand-overs are chosen; where only bytes do, the fewest bytes.
+TEST(EnvironmentVariables, ATuningFileChangesTheChoice) {
+  const std::string bytes_only =
+      tuning_file("bytes", R"("mapped_latency_ns": 0, "mapped_message_ns": 0, "handover_ns": 0, "step_ns": 0,
+                  "mapped_send_ns_per_kib": 1e6)");
+  const std::string waits_only =
+      tuning_file("waits", R"("mapped_latency_ns": 1e6, "mapped_message_ns": 0, "handover_ns": 1e6, "step_ns": 0,
+                  "mapped_send_ns_per_kib": 0, "fold_ns_per_kib": 0, "store_ns_per_kib": 0)");
+  for (const std::string& path : {bytes_only, waits_only}) {
+    const Environment environment{{"TUTTI_TUNING_FILE", path}};
+    const Ranks ranks(3);
+    EXPECT_EQ(algorithm_of(ranks[0], "all_reduce", 1000) == "all_pairs_one_shot", path == waits_only) << path;
+    expect_usable(ranks);
+    ::unlink(path.c_str());
+  }
+}
+
+TEST(EnvironmentVariables, ABadTuningFileIsAnErrorThatSaysWhatIsWrong) {
+  const std::string path = tuning_file("bad", R"("step_nanoseconds": 1)");
+  const Environment environment{{"TUTTI_TUNING_FILE", path}};
+  EXPECT_THAT(problem_alone(), AllOf(StartsWith("invalid usage"), HasSubstr(path), HasSubstr("step_nanoseconds")));
+  ::unlink(path.c_str());
+  EXPECT_THAT(problem_alone(), AllOf(StartsWith("invalid usage"), HasSubstr(path), HasSubstr("No such file")));
+}
+
 // The environment is read by the call, the meeting is at the group's end: so one thread can be ranks with different
 // settings.
 TEST(EnvironmentVariables, RanksWithDifferentSettingsAreBothNamed) {
-  const std::pair<const char*, const char*> settings[] = {
-      {"TUTTI_ALGO", "ring"}, {"TUTTI_TRANSPORT", "tcp"}, {"TUTTI_LANES", "2"}, {"TUTTI_TILE", "4096"}};
+  const std::string tuning = tuning_file("differs", R"("step_ns": 12345)");
+  const std::pair<const char*, std::string> settings[] = {{"TUTTI_ALGO", "ring"},
+                                                          {"TUTTI_TRANSPORT", "tcp"},
+                                                          {"TUTTI_LANES", "2"},
+                                                          {"TUTTI_TILE", "4096"},
+                                                          {"TUTTI_TUNING_FILE", tuning}};
   for (const auto& [name, value] : settings) {
     Environment environment;
     const tuttiUniqueId id = unique_id();
@@ -180,6 +218,7 @@ TEST(EnvironmentVariables, RanksWithDifferentSettingsAreBothNamed) {
     EXPECT_EQ(comms[0], nullptr);
     EXPECT_EQ(comms[1], nullptr);
   }
+  ::unlink(tuning.c_str());
 }
 
 TEST(EnvironmentVariables, TheTimeoutComesFromTheEnvironment) {

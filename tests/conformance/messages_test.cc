@@ -138,7 +138,8 @@ TEST_P(Messages, StopAtTheEndOfCreditAndGoOnAfterIt) {
       ASSERT_LT(sent, 100'000u) << "the link never refuses a message";
       world_->drive();
     }
-    ASSERT_GE(sent, 1u);
+    // What an engine lives on that folds from slot to slot (transport.h).
+    ASSERT_GE(sent, sender_->link().mapped() ? 2u : 1u);
     for (uint32_t i = 0; i < sent; ++i) ASSERT_EQ(receive(4000, stamp(i)), payload(i, 4000)) << i;
   }
 }

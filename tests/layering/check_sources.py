@@ -28,14 +28,16 @@ LAYERS = {
     "algorithms": ["src/base", "src/plan", "src/topo/fabric.h"],
     "transports": ["src/base", "transports/transport.h"],
     "src/engine": ["src/base", "src/plan", "src/reduce", "transports/transport.h"],
-    "src/comm": ["src/base", "src/plan", "src/topo", "src/reduce", "src/bootstrap", "src/engine", "algorithms",
+    # Pure: what an operation costs and which is cheapest, from facts that src/comm gathers.
+    "src/tune": ["src/base", "src/plan", "src/topo", "algorithms"],
+    "src/comm": ["src/base", "src/plan", "src/topo", "src/tune", "src/reduce", "src/bootstrap", "src/engine", "algorithms",
                  "transports/transport.h"],
-    "src/comm/wiring.cc": ["src/base", "src/plan", "src/topo", "src/reduce", "src/bootstrap", "src/engine", "algorithms",
+    "src/comm/wiring.cc": ["src/base", "src/plan", "src/topo", "src/tune", "src/reduce", "src/bootstrap", "src/engine", "algorithms",
                            "src/comm", "transports"],
     # CommInitFromEnv: the launcher's environment is read where the process meets the library.
     "src/api": ["src/base", "src/comm", "src/bootstrap/launcher.h"],
-    # Tools use the public header; `tutti` also prints what is pure: plans, algorithms, the table of variables.
-    "tools": ["src/base", "src/plan", "src/topo", "algorithms"],
+    # Tools use the public header; `tutti` also prints what is pure: plans, algorithms, predictions, the table of variables.
+    "tools": ["src/base", "src/plan", "src/topo", "src/tune", "algorithms"],
     "include": [],
 }
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -97,6 +98,73 @@ class Plan(ProgramTest):
         self.assertNotIn("WRONG", outcome.out)
         some = self.expect(run([TUTTI, "plan", "--verify", "--algo", "tree", "-n", "5"]), 0).out.splitlines()
         self.assertTrue(some and all(line.startswith("tree ") for line in some))
+
+
+class Explain(ProgramTest):
+    def table(self, *words, **environment):
+        """The rows of the table, best first, and the line above it."""
+        lines = self.expect(run([TUTTI, "explain", *words], **environment), 0).out.splitlines()
+        self.assertIn("hand-overs", lines[1])
+        return [line.split() for line in lines[2:]], lines[0]
+
+    def test_the_least_is_chosen(self):
+        rows, head = self.table("-n", 4, "--bytes", "1M", "--cores", 4)
+        self.assertIn("all_reduce of 1048576 bytes over 4 ranks", head)
+        self.assertEqual({row[0] for row in rows}, {"ring", "tree", "all_pairs", "all_pairs_one_shot", "recursive_doubling",
+                                                    "halving_doubling"})
+        times = [float(row[5]) for row in rows]
+        self.assertEqual(times, sorted(times))
+        self.assertEqual(rows[0][-1], "chosen")
+        self.assertEqual(sum(row[-1] == "chosen" for row in rows), 1)
+
+    def test_more_ranks_than_cores_take_longer(self):
+        def best(cores):
+            return float(self.table("-n", 8, "--bytes", "16M", "--cores", cores)[0][0][5])
+        self.assertGreater(best(2), 2 * best(8))
+
+    def test_what_is_asked_for_counts(self):
+        self.assertIn("tcp on one host", self.table("-n", 4, "--transport", "tcp")[1])
+        self.assertIn("tcp between hosts", self.table("-n", 4, "--hosts", 2)[1])
+        self.assertEqual(self.table("-n", 4, "--collective", "all_to_all")[0][0][0], "all_pairs")
+        rows, _ = self.table("-n", 4, TUTTI_ALGO="ring", TUTTI_LANES="3", TUTTI_TILE="8K")
+        self.assertEqual([row[:3] for row in rows], [["ring", "3", "8192"]])
+
+    def test_bad_input(self):
+        for words, part in ((("--collective", "sing"), "sing"), (("--bytes", "much"), "much"), (("-n", 0), "-n"),
+                            (("-n", 2, "--hosts", 3), "hosts"), (("--transport", "smoke"), "transport")):
+            outcome = self.expect(run([TUTTI, "explain", *words]), 2)
+            self.assertEqual(outcome.out, "")
+            self.assertIn(part, outcome.err)
+        self.assertIn("/nowhere", self.expect(run([TUTTI, "explain"], TUTTI_TUNING_FILE="/nowhere"), 1).err)
+
+    def test_the_library_logs_the_same_table(self):
+        outcome = self.expect(run([BIN / "allreduce_perf", "-t", 2, "-b", "1M", "-e", "1M", "-n", 1],
+                                  TUTTI_DEBUG="INFO", TUTTI_DEBUG_SUBSYS="TUNE"), 0)
+        lines = outcome.err.splitlines()
+        heads = [i for i, line in enumerate(lines) if line.endswith("all_reduce of 1048576 to 1310719 bytes over 2 ranks")]
+        self.assertEqual(len(heads), 1, "once for a size class, by one rank")
+        rows = lines[heads[0] + 2:heads[0] + 8]
+        self.assertTrue(all("us" not in row and " TUTTI INFO   " in row for row in rows), rows)
+        self.assertTrue(rows[0].endswith("<- chosen"), rows)
+        self.assertTrue(any(" ring " in row for row in rows), rows)
+
+
+
+class Tune(ProgramTest):
+    def test_a_file_that_the_library_takes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "tuning.json"
+            self.expect(run([TUTTI, "tune", "-n", 2, "--rounds", 1, "-o", path]), 0)
+            parameters = json.loads(path.read_text())["parameters"]
+            for name in ("mapped_latency_ns", "mapped_send_ns_per_kib", "tcp_one_host_latency_ns", "fold_ns_per_kib"):
+                self.assertGreater(parameters[name], 0)
+            self.assertIn(str(path), self.expect(run([TUTTI, "explain", "-n", 2, "--tuning", path]), 0).out)
+            self.expect(run([BIN / "allreduce_perf", "-t", 2, "-b", "1K", "-e", "1K", "-n", 1, "-c", 1],
+                            TUTTI_TUNING_FILE=str(path)), 0)
+
+    def test_a_file_that_cannot_be_written(self):
+        outcome = self.expect(run([TUTTI, "tune", "--rounds", 1, "-o", "/nowhere/tuning.json"]), 1)
+        self.assertIn("/nowhere/tuning.json", outcome.err)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,9 @@ using Action = std::function<int()>;
 
 Action add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes);
 Action add_plan_command(CLI::App& app);
+Action add_explain_command(CLI::App& app);
+Action add_tune_command(CLI::App& app);
+Action add_tune_rank_command(CLI::App& app);
 Action add_env_command(CLI::App& app);
 Action add_version_command(CLI::App& app);
 

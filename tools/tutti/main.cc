@@ -14,10 +14,13 @@ int run(const std::vector<std::string>& words) {
   std::vector<std::string> ours(words.begin(), dashes);
   const std::vector<std::string> theirs(dashes == words.end() ? dashes : dashes + 1, words.end());
 
-  CLI::App app("Tutti: start ranks, look at plans, list the environment.", "tutti");
+  CLI::App app("Tutti: start ranks, look at plans and choices, measure the machine, list the environment.", "tutti");
   app.require_subcommand(1);
   tutti::Action run_ranks = tutti::add_run_command(app, theirs);
   tutti::Action plan = tutti::add_plan_command(app);
+  tutti::Action explain = tutti::add_explain_command(app);
+  tutti::Action tune = tutti::add_tune_command(app);
+  tutti::Action tune_rank = tutti::add_tune_rank_command(app);
   tutti::Action env = tutti::add_env_command(app);
   tutti::Action version = tutti::add_version_command(app);
   try {
@@ -32,6 +35,9 @@ int run(const std::vector<std::string>& words) {
   }
   if (app.got_subcommand("run")) return run_ranks();
   if (app.got_subcommand("plan")) return plan();
+  if (app.got_subcommand("explain")) return explain();
+  if (app.got_subcommand("tune")) return tune();
+  if (app.got_subcommand("tune-rank")) return tune_rank();
   if (app.got_subcommand("env")) return env();
   return version();
 }

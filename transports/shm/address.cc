@@ -7,7 +7,7 @@ namespace tutti::shm {
 namespace {
 
 // Counts changes of the address and of layout.h.
-constexpr uint64_t kMagic = 0x7475'7474'6973'6d01;
+constexpr uint64_t kMagic = 0x7475'7474'6973'6d02;
 
 // Both ends run on one machine wherever it matters, so the fields travel in its byte order; another order shows in the
 // magic.
@@ -15,6 +15,7 @@ template <class Visitor>
 void for_each_field(Address& a, Visitor&& visit) {
   visit(a.user);
   visit(a.dumpable);
+  visit(a.barriers);
   visit(a.pid);
   visit(a.start_time);
   visit(a.memfd);

@@ -12,6 +12,7 @@ struct Address {
   std::string host;      // host_identity()
   uint32_t user = 0;     // effective user id
   bool dumpable = true;  // others of this user may look into /proc/PID
+  bool barriers = false;  // process_barrier_works()
   int32_t pid = 0;
   uint64_t start_time = 0;  // tells the process from a later one with the same pid
   int32_t memfd = -1;       // its number in the owner

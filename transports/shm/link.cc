@@ -14,6 +14,7 @@ LinkEnd::LinkEnd(Peer& peer, const Doorbell& doorbell, std::shared_ptr<Mapping> 
                  std::vector<LinkEnd*>& ends)
     : peer_(peer),
       page_(*reinterpret_cast<LinkPage*>(memory->data())),
+      barriers_(peer.barriers),
       slot_bytes_(geometry.slot_bytes),
       depth_(geometry.depth),
       doorbell_(doorbell),
@@ -30,10 +31,8 @@ LinkEnd::~LinkEnd() {
   --peer_.open_links;
 }
 
-bool LinkEnd::arm() {
-  if (!waits_) return true;
-  own_waiting_flag().store(1, std::memory_order_seq_cst);
-  return !can_go_on() && peer_.gone().ok();
+void LinkEnd::arm() {
+  if (waits_) own_waiting_flag().store(1, std::memory_order_seq_cst);
 }
 
 void LinkEnd::disarm() {
@@ -75,9 +74,9 @@ void ShmSendLink::post(size_t bytes, const Stamp& stamp) {
   slot.tag = stamp.tag;
   slot.stamp_sequence = stamp.sequence;
   slot.size = static_cast<uint32_t>(bytes) | (claimed_inline_ ? kInlineFlag : 0);
-  // Release: payload and stamp are visible to whoever acquires it. Sequentially consistent for wake_peer (see link.h).
-  slot.sequence.store(++posted_, std::memory_order_seq_cst);
-  wake_peer();
+  publish(slot.sequence, ++posted_);
+  // The receiver has read the next line some messages ago; fetching it back now keeps the next post from waiting for it.
+  __builtin_prefetch(&slot_line(posted_), 1);
 }
 
 Result<bool> ShmSendLink::put(std::span<const ConstPiece>, const Stamp&) {
@@ -91,8 +90,11 @@ Result<Arrival> ShmRecvLink::receive(std::span<const MutablePiece>, size_t bytes
   // Acquire: pairs with post(); what it published is read below.
   if (slot.sequence.load(std::memory_order_acquire) != consumed_ + 1) {
     waits_ = true;
+    // Not at every poll: a look at the peer takes about as long as the rest.
+    if (!peer_gone_ && ++pending_polls_ % kPollsPerLook != 0) return Arrival{};
     const Status gone = peer_.gone();
-    if (gone.ok()) return Arrival{};
+    peer_gone_ = !gone.ok();
+    if (!peer_gone_) return Arrival{};
     if (slot.sequence.load(std::memory_order_acquire) != consumed_ + 1) return gone;
   }
   waits_ = false;
@@ -107,11 +109,7 @@ Result<Arrival> ShmRecvLink::receive(std::span<const MutablePiece>, size_t bytes
                  .bytes = bytes};
 }
 
-void ShmRecvLink::release() {
-  // Release: our reads of the slot come before the sender's next writes. Sequentially consistent for wake_peer.
-  page_.consumed.store(++consumed_, std::memory_order_seq_cst);
-  wake_peer();
-}
+void ShmRecvLink::release() { publish(page_.consumed, ++consumed_); }
 
 bool ShmRecvLink::can_go_on() const {
   return slot_line(consumed_).sequence.load(std::memory_order_seq_cst) == consumed_ + 1;

@@ -2,10 +2,11 @@
 //
 // Protocol. Message n goes into slot n mod depth. The sender writes the payload and the stamp, then sequence = n + 1.
 // The receiver reads, then sets consumed = n + 1, which gives the slot back. Both words are stored and the partner's
-// waiting flag is then loaded with sequential consistency; a rank that is about to sleep stores its flags and then
-// loads those words, likewise. In the single order of all these accesses one of the two comes last and sees the other's
-// store: either the sleeper finds the news, or the one who brings it finds the flag and rings. On x86 that is one xchg
-// (about 20 cycles) per post and per release. Stand-alone fences would cost the same and hide from ThreadSanitizer.
+// waiting flag is then loaded; a rank that is about to sleep stores its flags and then loads those words. At least one of
+// the two must see the other's store: either the sleeper finds the news, or the one who brings it finds the flag and rings.
+// The sleeper pays for that order with a process barrier (base/process_barrier.h), so that a post or a release is a plain
+// store that nobody waits for. Where either process has no such barriers, both sides' accesses are sequentially
+// consistent instead, on x86 an xchg.
 #pragma once
 
 #include <sys/un.h>
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process_barrier.h"
 #include "transports/shm/doorbell.h"
 #include "transports/shm/inbox.h"
 
@@ -26,6 +28,7 @@ struct Peer {
   Address address;
   sockaddr_un doorbell{};
   std::unique_ptr<PeerInbox> inbox;
+  bool barriers = false;  // both processes take part in process barriers
   uint32_t open_links = 0;
   Status failure;  // its process has died
 
@@ -41,8 +44,10 @@ class LinkEnd {
   LinkEnd(const LinkEnd&) = delete;
   LinkEnd& operator=(const LinkEnd&) = delete;
 
-  // Announces that this rank sleeps until the link changes; false when it has changed already.
-  bool arm();
+  // Announces that this rank sleeps until the link changes. After that and a process barrier: whether it has not changed
+  // already.
+  void arm();
+  bool quiet() const { return !waits_ || (!can_go_on() && peer_.gone().ok()); }
   void disarm();
 
  protected:
@@ -53,8 +58,15 @@ class LinkEnd {
   virtual bool can_go_on() const = 0;                     // looks at the shared words, sequentially consistent
   virtual std::atomic<uint32_t>& own_waiting_flag() = 0;  // the partner looks at it after every store
   virtual std::atomic<uint32_t>& peer_waiting_flag() = 0;
-  // To be called after the store that may be what the peer sleeps for.
-  void wake_peer() {
+  // Stores what the peer may sleep for, and wakes it if it does. Release: what was written (a message) or read (to be
+  // overwritten now) before comes before it.
+  void publish(std::atomic<uint64_t>& word, uint64_t value) {
+    if (barriers_) {
+      word.store(value, std::memory_order_release);
+      light_barrier();
+    } else {
+      word.store(value, std::memory_order_seq_cst);
+    }
     // Mostly 0 and unshared with anything that is written often: a load that hits the cache.
     if (peer_waiting_flag().load(std::memory_order_seq_cst) != 0) [[unlikely]]
       ring();
@@ -64,6 +76,7 @@ class LinkEnd {
 
   Peer& peer_;
   LinkPage& page_;
+  const bool barriers_;
   const uint64_t slot_bytes_;
   const uint32_t depth_;
   bool waits_ = false;
@@ -113,7 +126,11 @@ class ShmRecvLink final : public RecvLink, private LinkEnd {
   std::atomic<uint32_t>& own_waiting_flag() override { return page_.receiver_waits; }
   std::atomic<uint32_t>& peer_waiting_flag() override { return page_.sender_waits; }
 
+  static constexpr uint32_t kPollsPerLook = 16;
+
   uint64_t consumed_ = 0;
+  uint32_t pending_polls_ = 0;
+  bool peer_gone_ = false;
 };
 
 }  // namespace tutti::shm

@@ -4,6 +4,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bitset>
 
 #include "base/host.h"
@@ -88,6 +89,7 @@ void ShmTransport::reach(Peer& peer, std::span<const std::byte> bytes) const {
     peer.unreachable = inbox.status().message();
   } else {
     peer.inbox = std::move(inbox).value();
+    peer.barriers = peer.address.barriers && address_.barriers;
     peer.doorbell = doorbell_name(peer.address.token);
   }
 }
@@ -146,11 +148,11 @@ Result<std::unique_ptr<RecvLink>> ShmTransport::open_recv(Rank peer, ChannelId c
 bool ShmTransport::prepare_wait(std::vector<pollfd>& descriptors) {
   // Before the links' flags: a partner that finds its link's flag set must find this word set too.
   inbox_->header().sleeping.store(1, std::memory_order_seq_cst);
-  for (LinkEnd* end : ends_) {
-    if (!end->arm()) {
-      disarm();
-      return false;
-    }
+  for (LinkEnd* end : ends_) end->arm();
+  if (address_.barriers) process_barrier();
+  if (!std::all_of(ends_.begin(), ends_.end(), [](const LinkEnd* end) { return end->quiet(); })) {
+    disarm();
+    return false;
   }
   asleep_ = true;
   descriptors.push_back({.fd = doorbell_.descriptor(), .events = POLLIN, .revents = 0});
@@ -203,6 +205,7 @@ Result<std::unique_ptr<Transport>> make_shm_transport(const TransportContext& co
   shm::Address address{.host = host_identity(),
                        .user = ::geteuid(),
                        .dumpable = ::prctl(PR_GET_DUMPABLE) == 1,
+                       .barriers = process_barrier_works(),
                        .pid = ::getpid(),
                        .start_time = shm::own_start_time(),
                        .memfd = inbox->memfd(),

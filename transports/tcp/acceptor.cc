@@ -127,7 +127,7 @@ Acceptor::Reading Acceptor::read_hello(Pending& pending, Hello& hello) {
   pending.got += static_cast<size_t>(got);
   if (pending.got < kHelloBytes) return Reading::more;
   const auto decoded = decode_hello(pending.bytes, key_, cookie_);
-  if (!decoded) {
+  if (!decoded || decoded->kind != Hello::Kind::call) {
     note_drop(pending.from, "its hello does not prove the communicator's key");
     return Reading::drop;
   }

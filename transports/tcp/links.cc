@@ -33,6 +33,11 @@ Result<bool> TcpSendLink::put(std::span<const ConstPiece> pieces, const Stamp& s
     if (!stripe.room()) return false;
   }
   FrameHeader header{.message_bytes = bytes, .tag = stamp.tag, .sequence = stamp.sequence, .parts = parts};
+  if (bytes <= SendStripe::kSmallBytes && parts == 1 && stripes_[0]->send_small(header, pieces, bytes)) {
+    ++put_;
+    TUTTI_TRY(transport_.advance(*stripes_[0]));
+    return true;
+  }
   for (uint8_t part = 0; part < parts; ++part) {
     SendStripe& stripe = *stripes_[part];
     const PartRange range = part_range(bytes, part, parts);

@@ -35,23 +35,81 @@ bool connected_to_itself(int fd, const sockaddr_storage& remote) {
 
 }  // namespace
 
+SendStripe::~SendStripe() {
+  if (connection_) connection_->end_sending();
+}
+
 Status SendStripe::give_up(Status status) {
   fd_.reset();
+  connection_.reset();
+  next_.reset();
   status_ = std::move(status);
   return status_;
 }
 
-// The entries of `unsent` point into the part itself, which therefore never moves: parts_ is a ring in place.
-void SendStripe::push(const FrameHeader& header, std::span<const ConstPiece> pieces, size_t offset, size_t bytes,
-                      uint64_t message) {
-  Part& added = part(count_++);
+void SendStripe::offer(std::shared_ptr<Connection> connection, const Answers& answers, bool then_move) {
+  if (!status_.ok() || adopted_) return;
+  if (opening_sent_ == 0) {
+    adopt(std::move(connection), answers.plain);
+  } else if (then_move) {
+    next_ = std::move(connection);
+    next_opening_ = answers.after_move;
+  }
+}
+
+void SendStripe::adopt(std::shared_ptr<Connection> connection, const HelloBytes& answer) {
+  fd_.reset();
+  if (connection_ && opening_sent_ > 0) connection_->end_sending();
+  connection_ = std::move(connection);
+  made_.reset();
+  adopted_ = true;
+  opening_ = answer;
+  opening_sent_ = 0;
+}
+
+bool SendStripe::send_small(const FrameHeader& header, std::span<const ConstPiece> pieces, size_t bytes) {
+  if (!status_.ok() || !connection_ || count_ > 0 || opening_sent_ < kHelloBytes || next_) return false;
+  std::array<std::byte, sizeof header + kSmallBytes> frame;
+  std::memcpy(frame.data(), &header, sizeof header);
+  size_t end = sizeof header;
+  for (const ConstPiece& piece : pieces) {
+    if (piece.bytes == 0) continue;
+    std::memcpy(frame.data() + end, piece.data, piece.bytes);
+    end += piece.bytes;
+  }
   used_ = true;
+  const ssize_t sent = ::send(connection_->fd(), frame.data(), end, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent == static_cast<ssize_t>(end)) return true;
+  if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+    (void)give_up(connection_error(name(), "send", errno));
+    return false;
+  }
+  if (sent <= 0) return false;
+  const ConstPiece whole{frame.data() + sizeof header, bytes};
+  push(header, {&whole, 1}, 0, bytes, 0);
+  consume(static_cast<size_t>(sent));
+  detach();
+  return true;
+}
+
+// The entries of `unsent` point into the part itself, which therefore never moves: parts_ is a ring in place.
+SendStripe::Part& SendStripe::add_part(const FrameHeader& header) {
+  Part& added = part(count_++);
   added.header = header;
-  added.message = message;
-  added.borrowed = bytes > 0;
+  added.borrowed = false;
   added.first = 0;
   added.unsent.clear();
   added.unsent.push_back({&added.header, sizeof added.header});
+  return added;
+}
+
+void SendStripe::push(const FrameHeader& header, std::span<const ConstPiece> pieces, size_t offset, size_t bytes,
+                      uint64_t message) {
+  if (next_ && count_ == 0) add_part({.magic = FrameHeader::kMoveMagic});
+  Part& added = add_part(header);
+  used_ = true;
+  added.message = message;
+  added.borrowed = bytes > 0;
   for (const ConstPiece& piece : pieces) {
     if (bytes == 0) break;
     if (offset >= piece.bytes) {
@@ -67,8 +125,11 @@ void SendStripe::push(const FrameHeader& header, std::span<const ConstPiece> pie
 
 Status SendStripe::advance() {
   if (!status_.ok()) return status_;
-  if (!connected_) TUTTI_TRY(connect());
-  return connected_ && !idle() ? write() : Status::success();
+  if (!connection_) TUTTI_TRY(connect());
+  if (!connection_ || idle()) return Status::success();
+  const Connection* const before = connection_.get();
+  TUTTI_TRY(write());
+  return connection_.get() != before && !idle() ? write() : Status::success();
 }
 
 Status SendStripe::connect() {
@@ -88,7 +149,7 @@ Status SendStripe::connect() {
   socklen_t length = sizeof remote;
   if (::getpeername(fd_.get(), reinterpret_cast<sockaddr*>(&remote), &length) == 0) {
     if (connected_to_itself(fd_.get(), remote)) return connect_failed("connect", ECONNREFUSED);
-    connected_ = true;
+    connection_ = made_ = std::make_shared<Connection>(std::move(fd_), endpoint_text(peer_.address));
     return Status::success();
   }
   int error = 0;
@@ -132,9 +193,7 @@ Status SendStripe::connect_failed(std::string_view call, int error_number) {
 Status SendStripe::write() {
   std::array<iovec, kMaxGather> gather;
   size_t entries = 0, bytes = 0;
-  if (hello_sent_ < kHelloBytes) {
-    gather[entries++] = {const_cast<std::byte*>(hello_.data()) + hello_sent_, kHelloBytes - hello_sent_};
-  }
+  if (opening_sent_ < kHelloBytes) gather[entries++] = {opening_.data() + opening_sent_, kHelloBytes - opening_sent_};
   for (size_t i = 0; i < count_ && entries < kMaxGather && bytes < kMaxWriteBytes; ++i) {
     const Part& from = part(i);
     for (size_t k = from.first; k < from.unsent.size() && entries < kMaxGather && bytes < kMaxWriteBytes; ++k) {
@@ -142,9 +201,10 @@ Status SendStripe::write() {
       gather[entries].iov_len = std::min(gather[entries].iov_len, kMaxWriteBytes - bytes);
       bytes += gather[entries++].iov_len;
     }
+    if (from.header.magic == FrameHeader::kMoveMagic) break;  // what follows goes another way
   }
   const msghdr message{.msg_iov = gather.data(), .msg_iovlen = entries};
-  const ssize_t sent = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t sent = ::sendmsg(connection_->fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent >= 0) {
     consume(static_cast<size_t>(sent));
     return Status::success();
@@ -154,9 +214,9 @@ Status SendStripe::write() {
 }
 
 void SendStripe::consume(size_t bytes) {
-  const size_t hello = std::min(bytes, kHelloBytes - hello_sent_);
-  hello_sent_ += hello;
-  bytes -= hello;
+  const size_t opening = std::min(bytes, kHelloBytes - opening_sent_);
+  opening_sent_ += opening;
+  bytes -= opening;
   while (count_ > 0) {
     Part& front = part(0);
     while (front.first < front.unsent.size()) {
@@ -168,10 +228,16 @@ void SendStripe::consume(size_t bytes) {
       if (entry.iov_len > 0) return;
       ++front.first;
     }
-    if (front.copy.capacity() > kKeptCopyBytes) std::vector<std::byte>().swap(front.copy);
-    head_ = (head_ + 1) % kDepth;
-    --count_;
+    pop();
   }
+}
+
+void SendStripe::pop() {
+  Part& front = part(0);
+  if (front.header.magic == FrameHeader::kMoveMagic) adopt(std::move(next_), next_opening_);
+  if (front.copy.capacity() > kKeptCopyBytes) std::vector<std::byte>().swap(front.copy);
+  head_ = (head_ + 1) % parts_.size();
+  --count_;
 }
 
 uint64_t SendStripe::first_borrowed(uint64_t none) const {
@@ -203,10 +269,8 @@ void SendStripe::detach(size_t up_to_bytes) {
 }
 
 bool SendStripe::check_broken() {
-  if (!connected_ || !fd_) return true;
-  int error = 0;
-  socklen_t length = sizeof error;
-  ::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (!connection_) return true;
+  const int error = connection_->error();
   if (error != 0) (void)give_up(connection_error(name(), "the connection broke", error));
   return error == 0 || !used_;
 }

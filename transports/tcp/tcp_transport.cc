@@ -119,12 +119,15 @@ Result<std::unique_ptr<SendLink>> TcpTransport::open_send(Rank peer, ChannelId c
                 static_cast<uint32_t>(channel));
   }
   const auto count = static_cast<uint16_t>(std::clamp<uint32_t>(context_.config.sockets_per_link, 1, kMaxStripes));
+  const Inbound& back = inbound(peer, channel);
   std::vector<std::unique_ptr<SendStripe>> stripes;
   for (uint16_t i = 0; i < count; ++i) {
     const Hello hello{context_.self, peer, channel, i, count};
-    stripes.push_back(
-        std::make_unique<SendStripe>(peers_[peer], encode_hello(hello, context_.key, cookies_[peer]), settings_));
+    stripes.push_back(std::make_unique<SendStripe>(peers_[peer], hello,
+                                                   encode_hello(hello, context_.key, cookies_[peer]), settings_));
     stripes_.push_back(stripes.back().get());
+    auto called = back.channel ? back.channel->called(i) : nullptr;
+    if (called) offer(*stripes.back(), std::move(called));
   }
   auto link = std::make_unique<TcpSendLink>(*this, std::move(stripes));
   TUTTI_TRY(link->connect());
@@ -133,7 +136,11 @@ Result<std::unique_ptr<SendLink>> TcpTransport::open_send(Rank peer, ChannelId c
 
 TcpTransport::Inbound& TcpTransport::inbound(Rank source, ChannelId channel) {
   const auto [at, added] = inbound_.try_emplace(key_of(source, channel));
-  if (added) at->second.channel = std::make_unique<RecvChannel>(descriptions_[source]);
+  if (added) {
+    at->second.channel = std::make_unique<RecvChannel>(
+        descriptions_[source],
+        AnswerProof{source, context_.self, channel, context_.key, cookies_[source]});
+  }
   return at->second;
 }
 
@@ -145,27 +152,45 @@ Result<std::unique_ptr<RecvLink>> TcpTransport::open_recv(Rank peer, ChannelId c
                 static_cast<uint32_t>(channel));
   }
   from.opened = true;
-  incomplete_ += from.awaits_connections() ? 1 : 0;
+  incomplete_.push_back(from.channel.get());
   return std::unique_ptr<RecvLink>(std::make_unique<TcpRecvLink>(*this, *from.channel, peer, channel));
 }
 
 void TcpTransport::close_recv(Rank source, ChannelId channel) {
   Inbound& from = inbound(source, channel);
-  incomplete_ -= from.awaits_connections() ? 1 : 0;
+  std::erase(incomplete_, from.channel.get());
   from.channel.reset();
 }
 
 Status TcpTransport::advance(SendStripe& stripe) {
   const Status status = stripe.advance();
-  if (!status.ok()) {
-    if (failure_.ok()) failure_ = status;
-    return status;
-  }
-  if (!stripe.idle() && !stripe.listed) {
+  note(stripe, status);
+  if (status.ok() && !stripe.idle() && !stripe.listed) {
     stripe.listed = true;
     busy_.push_back(&stripe);
   }
   return status;
+}
+
+void TcpTransport::note(SendStripe& stripe, const Status& status) {
+  if (!status.ok() && failure_.ok()) failure_ = status;
+  const Hello& hello = stripe.hello();
+  // To oneself both ends are here, and the receiving one gets the connection from the listener.
+  auto made = stripe.take_made();
+  if (!made || hello.destination == context_.self) return;
+  Inbound& back = inbound(hello.destination, hello.channel);
+  if (back.channel) back.channel->add_made(hello.stripe, hello.stripes, std::move(made));
+}
+
+void TcpTransport::offer(SendStripe& stripe, std::shared_ptr<Connection> connection) {
+  Hello answer = stripe.hello();
+  if (answer.destination == context_.self) return;
+  SendStripe::Answers answers;
+  answer.kind = Hello::Kind::answer;
+  answers.plain = encode_hello(answer, context_.key, acceptor_->cookie());
+  answer.kind = Hello::Kind::answer_after_move;
+  answers.after_move = encode_hello(answer, context_.key, acceptor_->cookie());
+  stripe.offer(std::move(connection), answers, answer.destination < context_.self);
 }
 
 void TcpTransport::retire(std::vector<std::unique_ptr<SendStripe>> stripes) {
@@ -185,7 +210,7 @@ Status TcpTransport::progress() {
   for (size_t i = 0; i < busy_.size();) {
     SendStripe& stripe = *busy_[i];
     const Status status = stripe.advance();
-    if (!status.ok() && failure_.ok()) failure_ = status;
+    note(stripe, status);
     if (status.ok() && !stripe.idle()) {
       ++i;
       continue;
@@ -195,8 +220,13 @@ Status TcpTransport::progress() {
     busy_.pop_back();
     std::erase_if(ownerless_, [&](const auto& each) { return each.get() == &stripe; });
   }
-  if (incomplete_ > 0 || acceptor_->anyone_pending() || ++calls_ % kCallsPerIdleAccept == 0) TUTTI_TRY(accept_guests());
+  if (awaits_connections() || ++calls_ % kCallsPerIdleAccept == 0) TUTTI_TRY(accept_guests());
   return failure_;
+}
+
+bool TcpTransport::awaits_connections() {
+  if (!incomplete_.empty()) std::erase_if(incomplete_, [](const RecvChannel* each) { return each->complete(); });
+  return !incomplete_.empty() || acceptor_->anyone_pending();
 }
 
 Status TcpTransport::accept_guests() {
@@ -213,10 +243,14 @@ void TcpTransport::welcome(Guest guest) {
   if (hello.destination != context_.self || hello.source >= peers_.size() || hello.channel >= kMaxChannels) return;
   Inbound& from = inbound(hello.source, hello.channel);
   if (!from.channel) return;
-  const bool awaited = from.awaits_connections();
   set_connection_options(guest.fd.get(), peers_[hello.source].same_host, settings_);
-  if (!from.channel->add(hello.stripe, hello.stripes, std::move(guest.fd), guest.from)) return;
-  incomplete_ -= awaited && from.channel->complete() ? 1 : 0;
+  auto connection = std::make_shared<Connection>(std::move(guest.fd), std::move(guest.from));
+  if (!from.channel->add_called(hello.stripe, hello.stripes, connection)) return;
+  const auto back = std::find_if(stripes_.begin(), stripes_.end(), [&](const SendStripe* each) {
+    return each->hello().destination == hello.source && each->hello().channel == hello.channel &&
+           each->hello().stripe == hello.stripe;
+  });
+  if (back != stripes_.end()) offer(**back, std::move(connection));
 }
 
 bool TcpTransport::drained() const {
@@ -224,7 +258,7 @@ bool TcpTransport::drained() const {
 }
 
 bool TcpTransport::prepare_wait(std::vector<pollfd>& descriptors) {
-  if (incomplete_ > 0 || acceptor_->anyone_pending()) {
+  if (awaits_connections()) {
     descriptors.push_back({.fd = acceptor_->descriptor(), .events = POLLIN});
   }
   // A stripe between two attempts to connect has none: the wait loop comes back by itself soon enough for it.

@@ -45,7 +45,6 @@ class TcpTransport final : public Transport {
   struct Inbound {
     std::unique_ptr<RecvChannel> channel;  // null once closed
     bool opened = false;
-    bool awaits_connections() const { return opened && channel && !channel->complete(); }
   };
 
   TcpTransport(const TransportContext& context, const TcpOptions& options, NetworkInterface interface);
@@ -54,6 +53,10 @@ class TcpTransport final : public Transport {
   Inbound& inbound(Rank source, ChannelId channel);
   Status accept_guests();
   void welcome(Guest guest);
+  // The stripe has gone as far as it can: it is listed or unlisted, and a connection that it made may bring answers.
+  void note(SendStripe& stripe, const Status& status);
+  void offer(SendStripe& stripe, std::shared_ptr<Connection> connection);
+  bool awaits_connections();
 
   static uint32_t key_of(Rank rank, ChannelId channel) { return rank * kMaxChannels + channel; }
 
@@ -68,7 +71,7 @@ class TcpTransport final : public Transport {
   std::vector<std::string> descriptions_, unreachable_;
 
   std::unordered_map<uint32_t, Inbound> inbound_;
-  size_t incomplete_ = 0;  // opened receive links that still await connections
+  std::vector<RecvChannel*> incomplete_;  // of opened receive links, those that may still await connections
   std::unordered_set<uint32_t> opened_sends_;
   std::vector<SendStripe*> stripes_;  // of all send links
   std::vector<SendStripe*> busy_;     // those with something to do

@@ -16,7 +16,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr uint32_t kAddressMagic = 0x41545554;  // "TUTA"
-constexpr uint32_t kHelloMagic = 0x48545554;    // "TUTH"
+// By Hello::Kind: "TUTH", "TUTR", "TUTM".
+constexpr std::array<uint32_t, 3> kHelloMagics = {0x48545554, 0x52545554, 0x4d545554};
 
 struct AddressWire {
   uint32_t magic = kAddressMagic;
@@ -31,7 +32,7 @@ struct AddressWire {
 static_assert(sizeof(AddressWire) == 56);
 
 struct HelloWire {
-  uint32_t magic = kHelloMagic;
+  uint32_t magic = 0;
   uint32_t source = 0, destination = 0;
   uint16_t version = kWireVersion, channel = 0;
   uint16_t stripe = 0, stripes = 0;
@@ -104,7 +105,8 @@ Result<Address> decode_address(std::span<const std::byte> bytes) {
 }
 
 HelloBytes encode_hello(const Hello& hello, std::span<const std::byte> key, const Cookie& cookie) {
-  const HelloWire wire{.source = hello.source,
+  const HelloWire wire{.magic = kHelloMagics[static_cast<size_t>(hello.kind)],
+                       .source = hello.source,
                        .destination = hello.destination,
                        .channel = hello.channel,
                        .stripe = hello.stripe,
@@ -121,9 +123,11 @@ std::optional<Hello> decode_hello(const HelloBytes& bytes, std::span<const std::
   std::memcpy(&wire, bytes.data(), sizeof wire);
   const auto proof = proof_of(wire, key, cookie);
   const bool genuine = CRYPTO_memcmp(bytes.data() + sizeof wire, proof.data(), proof.size()) == 0;
-  if (!genuine || wire.magic != kHelloMagic || wire.version != kWireVersion) return std::nullopt;
+  const auto kind = std::find(kHelloMagics.begin(), kHelloMagics.end(), wire.magic) - kHelloMagics.begin();
+  if (!genuine || kind == std::ssize(kHelloMagics) || wire.version != kWireVersion) return std::nullopt;
   if (wire.stripes == 0 || wire.stripes > kMaxStripes || wire.stripe >= wire.stripes) return std::nullopt;
-  return Hello{Rank{wire.source}, Rank{wire.destination}, ChannelId{wire.channel}, wire.stripe, wire.stripes};
+  return Hello{Rank{wire.source}, Rank{wire.destination}, ChannelId{wire.channel},
+               wire.stripe,       wire.stripes,           static_cast<Hello::Kind>(kind)};
 }
 
 PartRange part_range(size_t message_bytes, uint8_t part, uint8_t parts) {

@@ -1,8 +1,8 @@
 // The bytes of the tcp transport: addresses, hellos and frame headers. Little-endian. No I/O.
 //
 //   address  what the bootstrap carries: where a rank listens and its listener's cookie
-//   hello    the first bytes of a connection: who speaks to whom on which stripe, and the proof
-//   frame    header and payload: one message, or one stripe's part of it
+//   hello    the first bytes in either direction of a connection: who speaks to whom on which stripe, and the proof
+//   frame    header and payload: one message, or one stripe's part of it; or the word that the sender goes on elsewhere
 #pragma once
 
 #include <sys/socket.h>
@@ -19,7 +19,7 @@
 
 namespace tutti::tcp {
 
-constexpr uint16_t kWireVersion = 1;
+constexpr uint16_t kWireVersion = 2;
 constexpr size_t kCookieBytes = 16;
 constexpr size_t kMacBytes = 32;
 constexpr uint16_t kMaxStripes = 64;
@@ -38,14 +38,19 @@ std::vector<std::byte> encode_address(const Address& address);
 // tuttiInvalidUsage when the bytes are of another version or are no address at all.
 Result<Address> decode_address(std::span<const std::byte> bytes);
 
+// A call begins what the rank that connected sends. An answer begins what the other sends back on that connection, once
+// it has something to send; if it had made a connection of its own before, its frames on that one come first.
 struct Hello {
+  enum class Kind : uint8_t { call, answer, answer_after_move };
   Rank source, destination;
   ChannelId channel;
   uint16_t stripe = 0, stripes = 1;
+  Kind kind = Kind::call;
   bool operator==(const Hello&) const = default;
 };
 constexpr size_t kHelloBytes = 20 + kMacBytes;
 using HelloBytes = std::array<std::byte, kHelloBytes>;
+// `cookie`: of the listener that the connection was made to, whoever speaks.
 HelloBytes encode_hello(const Hello& hello, std::span<const std::byte> key, const Cookie& cookie);
 // Nothing unless the proof is right. Takes the same time wherever it goes wrong.
 std::optional<Hello> decode_hello(const HelloBytes& bytes, std::span<const std::byte> key, const Cookie& cookie);
@@ -58,6 +63,7 @@ struct FrameHeader {
   uint16_t magic = kFrameMagic;
   uint8_t part = 0, parts = 1;
   static constexpr uint16_t kFrameMagic = 0x7454;
+  static constexpr uint16_t kMoveMagic = 0x6d54;  // no message: the sender's next frame is on the other connection
   bool operator==(const FrameHeader&) const = default;
 };
 static_assert(sizeof(FrameHeader) == 24);

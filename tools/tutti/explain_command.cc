@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "topo/caches.h"
+#include "topo/cores.h"
+#include "tune/tuner.h"
+#include "tutti/commands.h"
+
+namespace tutti {
+namespace {
+
+constexpr uint32_t kMostRanks = 4096;
+
+struct ExplainOptions {
+  std::string collective = "all_reduce", transport = "shm", bytes = "1M", tuning_file;
+  uint32_t ranks = 2, hosts = 1, cores = 0;
+};
+
+// What ranks would find out of each other in the job that was described.
+Result<Facts> facts_of(const ExplainOptions& options) {
+  Facts facts;
+  facts.nranks = Rank{options.ranks};
+  if (options.hosts > 1)
+    facts.links = LinkKind::tcp_between_hosts;
+  else if (options.transport == "tcp")
+    facts.links = LinkKind::tcp_one_host;
+  const CoreSet own = usable_cores();
+  facts.crowded_cores = options.cores != 0 ? options.cores : count_cores({&own, 1});
+  facts.crowded_ranks = (options.ranks + options.hosts - 1) / options.hosts;
+  const Caches& caches = machine_caches();
+  facts.l2_bytes = caches.l2_bytes;
+  facts.parameters = built_in_parameters(caches.last_level_caches > 1 ? MachineClass::several_last_level_caches
+                                                                      : MachineClass::one_last_level_cache);
+  if (!options.tuning_file.empty()) {
+    TUTTI_TRY_ASSIGN(facts.parameters, read_parameters(options.tuning_file, facts.parameters));
+  }
+  return facts;
+}
+
+Status explain(const ExplainOptions& given) {
+  ExplainOptions options = given;
+  const std::optional<Collective> collective = parse_collective(options.collective);
+  if (!collective) return invalid_argument("--collective '{}' is no collective", options.collective);
+  if (options.hosts > options.ranks)
+    return invalid_argument("{} ranks cannot be on {} hosts", options.ranks, options.hosts);
+  if (options.hosts > 1 && options.transport == "shm") options.transport = "tcp";
+  const Result<uint64_t> bytes = parse_bytes(options.bytes);
+  if (!bytes.ok()) return invalid_argument("--bytes {}: {}", options.bytes, bytes.status().message());
+  TUTTI_TRY_ASSIGN(const Config config, config_from_environment());
+  if (options.tuning_file.empty()) options.tuning_file = config.tuning_file;
+  TUTTI_TRY_ASSIGN(const Facts facts, facts_of(options));
+  TUTTI_TRY_ASSIGN(const Tuner tuner, Tuner::create(config, facts));
+  TUTTI_TRY_ASSIGN(const Choice choice, tuner.choose(*collective, Rank{0}, bytes.value()));
+  fmt::print("{} of {} bytes over {} ranks, links: {}, {} ranks on {} cores of a host, {}\n", name_of(*collective),
+             bytes.value(), options.ranks, name_of(facts.links), facts.crowded_ranks, facts.crowded_cores,
+             options.tuning_file.empty() ? "built-in costs" : "costs of " + options.tuning_file);
+  fmt::print("{}\n", to_text(tuner.candidates(*collective, Rank{0}, bytes.value()), choice));
+  return {};
+}
+
+}  // namespace
+
+Action add_explain_command(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("explain", "Print what an operation is predicted to take by each algorithm, and the choice");
+  auto options = std::make_shared<ExplainOptions>();
+  command->add_option("-n,--nranks", options->ranks, "number of ranks")
+      ->check(CLI::Range(1u, kMostRanks))
+      ->option_text("N=2");
+  command->add_option("--bytes", options->bytes, "size of the whole vector, with K, M or G")->option_text("BYTES=1M");
+  command->add_option("--collective", options->collective, "all_reduce, broadcast, ...")
+      ->option_text("NAME=all_reduce");
+  command->add_option("--transport", options->transport, "shm or tcp")
+      ->check(CLI::IsMember({"shm", "tcp"}))
+      ->option_text("NAME=shm");
+  command->add_option("--hosts", options->hosts, "hosts that the ranks are spread over evenly; more than one: tcp")
+      ->check(CLI::Range(1u, kMostRanks))
+      ->option_text("H=1");
+  command->add_option("--cores", options->cores, "cores of a host that its ranks share; not given: this host's")
+      ->check(CLI::Range(1u, kMostRanks))
+      ->option_text("C");
+  command->add_option("--tuning", options->tuning_file, "costs, as tutti tune writes them; else TUTTI_TUNING_FILE's")
+      ->option_text("FILE");
+  return [options] {
+    const Status status = explain(*options);
+    if (status.ok()) return 0;
+    fmt::print(stderr, "tutti explain: {}\n", status.message());
+    return status.code() == tuttiInvalidArgument ? kUsageStatus : 1;
+  };
+}
+
+}  // namespace tutti

@@ -8,6 +8,7 @@
 #include "base/host.h"
 #include "base/log.h"
 #include "comm/tag.h"
+#include "topo/caches.h"
 
 namespace tutti {
 namespace {
@@ -22,8 +23,13 @@ size_t slot_of(const RequestShape& shape) {
   return ((shape.in_block_count ^ what << 32) * kGolden) >> 58;
 }
 
-// Outputs from this size on are stored past the cache: with those of the other ranks they would not stay in it.
-constexpr uint64_t kStreamFromBytes = uint64_t{4} << 20;
+// Buffers of `bytes` on each of `ranks` ranks of this node do not stay in its last-level cache, so outputs are stored past
+// it.
+bool beyond_cache(uint64_t bytes, int ranks) {
+  constexpr uint64_t kUsualBytes = uint64_t{16} << 20;
+  const uint64_t cache_bytes = machine_caches().l3_bytes != 0 ? machine_caches().l3_bytes : kUsualBytes;
+  return bytes * static_cast<uint64_t>(ranks) > cache_bytes;
+}
 // The hub's news comes within a millisecond on a quiet host; on a crowded one it may take some time slices.
 constexpr Nanoseconds kHubTellsWithin = 500 * kMillisecond;
 
@@ -192,7 +198,8 @@ void Communicator::bind(const Request& request, Prepared& prepared, const Stamp&
   binding.out_layout = Layout(request.out_blocks(), grid.out_blocks, grid.chunks_per_block, element_bytes);
   binding.fold = {request.type, request.op, options_.nranks, request.scalar_bits};
   binding.tile_bytes = prepared.choice.tile_bytes;
-  binding.streams_out = request.out_block_count * grid.out_blocks * element_bytes >= kStreamFromBytes;
+  const uint64_t blocks = request.in_block_count * grid.in_blocks + request.out_block_count * grid.out_blocks;
+  binding.streams_out = beyond_cache(blocks * element_bytes, wiring_->ranks_here());
   binding.stamp = stamp;
   prepared.execution->start(binding);
   prepared.binding = prepared.execution->bindings();

@@ -270,17 +270,20 @@ Result<RecvLink*> Wiring::recv_link(const Peer& peer) {
 
 Transport& Wiring::use_transport(Rank peer) {
   Transport& transport = transport_for(peer);
-  if (std::find(in_use_.begin(), in_use_.end(), &transport) == in_use_.end()) in_use_.push_back(&transport);
+  if (std::find(in_use_.begin(), in_use_.end(), &transport) == in_use_.end()) {
+    in_use_.push_back(&transport);
+    if (peer != self_ && !offers_[route_[peer]].mapped) pushing_.push_back(&transport);
+  }
   return transport;
 }
 
 Status Wiring::progress() {
-  for (Transport* transport : in_use_) TUTTI_TRY(transport->progress());
+  for (Transport* transport : pushing_) TUTTI_TRY(transport->progress());
   return {};
 }
 
 bool Wiring::drained() const {
-  return std::all_of(in_use_.begin(), in_use_.end(), [](const Transport* transport) { return transport->drained(); });
+  return std::all_of(pushing_.begin(), pushing_.end(), [](const Transport* transport) { return transport->drained(); });
 }
 
 bool Wiring::prepare_wait(std::vector<pollfd>& descriptors) {

@@ -82,7 +82,8 @@ class Wiring final : public LinkSource {
   Facts facts_;
   int ranks_here_ = 1, cores_here_ = 1;
   std::string transport_list_;
-  std::vector<Transport*> in_use_;  // those with an open link
+  std::vector<Transport*> in_use_;   // those with an open link
+  std::vector<Transport*> pushing_;  // of these, those with put links: a mapped transport has no bytes under way
   std::unordered_map<uint32_t, std::unique_ptr<SendEnd>> sends_;  // by (peer, channel)
   std::unordered_map<uint32_t, std::unique_ptr<RecvLink>> recvs_;
 };

@@ -108,7 +108,7 @@ void Execution::ByteMachine::begin(const Step& step) {
   lane_.claims.assign(step.send_count, nullptr);
   lane_.sent = 0;
   lane_.lands_in_place = step.recv_count == 1 && step.load_from == Buffer::none && step.store_to != Buffer::none &&
-                         !lane_.recvs[recv_slot(step, 0)]->mapped() && !transforms(step);
+                         !lane_.mapped_recvs[recv_slot(step, 0)] && !transforms(step);
   if (lane_.lands_in_place) land_in_place(step);
 }
 
@@ -124,8 +124,9 @@ bool Execution::ByteMachine::receive(const Step& step) {
   for (uint32_t i = 0; i < step.recv_count && lane_.missing > 0; ++i) {
     if (lane_.operands[i]) continue;
     const size_t bytes = lane_.now->message_bytes;
-    RecvLink* link = lane_.recvs[recv_slot(step, i)];
-    const bool mapped = link->mapped();
+    const PeerSlot slot = recv_slot(step, i);
+    RecvLink* link = lane_.recvs[slot];
+    const bool mapped = lane_.mapped_recvs[slot];
     MutablePiece staged{};
     std::span<const MutablePiece> into;
     if (lane_.lands_in_place) {
@@ -140,8 +141,8 @@ bool Execution::ByteMachine::receive(const Step& step) {
       return false;
     }
     if (arrival->state == Arrival::State::pending) continue;
-    const Rank peer = lane_.lane->peers[recv_slot(step, i)].rank;
     if (arrival->state == Arrival::State::mismatch) {
+      const Rank peer = lane_.lane->peers[slot].rank;
       x_.mismatch_ = Mismatch{peer, arrival->stamp, arrival->bytes, bytes};
       status_ = invalid_usage("rank {} sent a message of another operation", static_cast<uint32_t>(peer));
       return false;
@@ -155,9 +156,9 @@ bool Execution::ByteMachine::receive(const Step& step) {
 
 bool Execution::ByteMachine::claim(const Step& step) {
   for (uint32_t j = 0; j < step.send_count; ++j) {
-    SendLink* link = lane_.sends[send_slot(step, j)]->link.get();
-    if (!link->mapped() || lane_.claims[j]) continue;
-    Result<std::byte*> room = link->claim(lane_.now->message_bytes);
+    const PeerSlot slot = send_slot(step, j);
+    if (!lane_.mapped_sends[slot] || lane_.claims[j]) continue;
+    Result<std::byte*> room = lane_.sends[slot]->link->claim(lane_.now->message_bytes);
     if (!room.ok()) {
       status_ = room.status();
       return false;

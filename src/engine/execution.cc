@@ -28,6 +28,8 @@ Status Execution::open_links(LinkSource& links) {
     state.lane = &lane;
     state.sends.assign(lane.peers.size(), nullptr);
     state.recvs.assign(lane.peers.size(), nullptr);
+    state.mapped_sends.assign(lane.peers.size(), 0);
+    state.mapped_recvs.assign(lane.peers.size(), 0);
     for (Cursor cursor; !at_end(lane, cursor); advance(lane, cursor)) {
       const Step step = decode(plan_, lane, cursor);
       longest_span_ = std::max<uint32_t>(longest_span_, step.span);
@@ -37,7 +39,8 @@ Status Execution::open_links(LinkSource& links) {
         if (!state.recvs[slot]) {
           TUTTI_TRY_ASSIGN(state.recvs[slot], links.recv_link(lane.peers[slot]));
         }
-        if (!state.recvs[slot]->mapped()) put_operands = i + 1;
+        state.mapped_recvs[slot] = state.recvs[slot]->mapped();
+        if (!state.mapped_recvs[slot]) put_operands = i + 1;
       }
       for (uint32_t j = 0; j < step.send_count; ++j) {
         const PeerSlot slot = slot_after(lane, step.send_first, j);
@@ -45,7 +48,8 @@ Status Execution::open_links(LinkSource& links) {
           TUTTI_TRY_ASSIGN(state.sends[slot], links.send_end(lane.peers[slot]));
         }
         // A result that put links send must lie somewhere; what is only loaded may still have to be scaled first.
-        if (!state.sends[slot]->link->mapped() && step.store_to == Buffer::none) state.stages_results = true;
+        state.mapped_sends[slot] = state.sends[slot]->link->mapped();
+        if (!state.mapped_sends[slot] && step.store_to == Buffer::none) state.stages_results = true;
       }
       state.staged_operands = std::max(state.staged_operands, put_operands);
     }

@@ -28,6 +28,7 @@ struct Execution::LaneState {
   // Ends by peer slot; null where the plan does not use that direction.
   std::vector<SendEnd*> sends;
   std::vector<RecvLink*> recvs;
+  std::vector<uint8_t> mapped_sends, mapped_recvs;  // whether they are
 
   // Of the binding's steps so far, where it has one tile: the first `known` of `remembered`, which keeps its memory.
   std::vector<StepPieces> remembered;

@@ -126,7 +126,11 @@ class ShmRecvLink final : public RecvLink, private LinkEnd {
   std::atomic<uint32_t>& own_waiting_flag() override { return page_.receiver_waits; }
   std::atomic<uint32_t>& peer_waiting_flag() override { return page_.sender_waits; }
 
+  static constexpr uint32_t kPollsPerLook = 16;
+
   uint64_t consumed_ = 0;
+  uint32_t pending_polls_ = 0;
+  bool peer_gone_ = false;
 };
 
 }  // namespace tutti::shm

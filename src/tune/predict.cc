@@ -1,11 +1,15 @@
 #include "tune/predict.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace tutti {
 namespace {
 
 constexpr uint64_t kUsualL2Bytes = 512 * 1024;  // where the machine does not say
+
+// How far a rank of a pipeline gets before it must wait for the next: as many messages as a link has room for.
+constexpr double kTilesAhead = 4;
 
 double ranks_per_core(const Facts& facts) {
   return std::max(1.0, static_cast<double>(facts.crowded_ranks) / facts.crowded_cores);
@@ -57,7 +61,9 @@ Prediction predict(const CostTerms& terms, const Facts& facts, uint64_t bytes, u
   const double share = static_cast<double>(facts.crowded_ranks) / facts.nranks;
   const double work_s = lane_tiles * seconds(terms.all, prices, tile_bytes);
   const double latency_s = facts.parameters.link(facts.links).latency_s;  // of TCP, this is work as well
-  const double handovers_s = tiles * terms.all.waits * (facts.parameters.handover_s + latency_s);
+  const double handover_s = terms.all.waits * (facts.parameters.handover_s + latency_s);
+  const bool pipelined = std::ranges::all_of(terms.stages, [](const Work& stage) { return stage.waits == 0; });
+  const double handovers_s = handover_s * (pipelined ? 1 + (tiles - 1) / kTilesAhead : tiles);
   prediction.cores_s = operation_s + share * (work_s + handovers_s) / facts.crowded_cores;
   return prediction;
 }

@@ -25,7 +25,7 @@ bool general_list_applies(Collective c) {
 constexpr uint32_t kMostPeers = 16;
 
 constexpr uint32_t kLaneCounts[] = {1, 2, 4};
-constexpr uint64_t kLeastTileBytes = 4 * 1024, kMostTileBytes = 1024 * 1024;
+constexpr uint64_t kLeastTileBytes = 4 * 1024, kMostTileBytes = 1024 * 1024, kTileUnitBytes = 64;
 
 // Size classes, four to a power of two: the sizes that begin with the same three bits.
 constexpr uint32_t kClasses = 4 * 64;
@@ -105,20 +105,29 @@ bool Tuner::best_cut(Candidate& candidate, Collective collective, Rank root, uin
     const CostTerms terms = candidate.algorithm->terms(shape);
     // More lanes than an algorithm has copies change nothing.
     if (applies && terms.copies < lanes) break;
-    const uint64_t longest = std::min(facts_.max_message_bytes, tile_bytes_.value_or(kMostTileBytes));
-    for (uint64_t tile = tile_bytes_ ? longest : std::min(kLeastTileBytes, longest);;
-         tile = std::min(2 * tile, longest)) {
-      const Prediction prediction = predict(terms, facts_, bytes, tile);
-      // Of equal ones, the one with fewer lanes and smaller tiles, which needs less memory.
-      if (!applies || prediction.seconds() < candidate.prediction.seconds()) {
-        candidate.lanes = lanes;
-        candidate.tile_bytes = tile;
-        candidate.terms = terms;
-        candidate.cut = cut(terms, bytes, tile);
-        candidate.prediction = prediction;
-      }
+    const auto attempt = [&](uint64_t tile_bytes) {
+      const Prediction prediction = predict(terms, facts_, bytes, tile_bytes);
+      // Of equal ones the first: fewer lanes need fewer links, and fewer tiles fewer messages.
+      if (applies && prediction.seconds() >= candidate.prediction.seconds()) return;
+      candidate.lanes = lanes;
+      candidate.tile_bytes = tile_bytes;
+      candidate.terms = terms;
+      candidate.cut = cut(terms, bytes, tile_bytes);
+      candidate.prediction = prediction;
       applies = true;
-      if (tile == longest || cut(terms, bytes, tile).tiles <= 1) break;
+    };
+    if (tile_bytes_) {
+      attempt(std::min(*tile_bytes_, facts_.max_message_bytes));
+      continue;
+    }
+    // Tiles that divide the longest chunk of the size class, so that no size of it leaves a small rest.
+    const uint64_t most = std::min(facts_.max_message_bytes, kMostTileBytes);
+    const uint64_t longest = (least_of_class(class_of(bytes) + 1) - 1) / terms.chunks + 1;
+    for (uint64_t tiles = (longest - 1) / std::max<uint64_t>(most / terms.span, 1) + 1;; tiles += (tiles + 1) / 2) {
+      const uint64_t tile = ((longest - 1) / tiles + 1) * terms.span;
+      const bool least = tile <= kLeastTileBytes;
+      attempt(std::min(most, (std::max(tile, kLeastTileBytes) + kTileUnitBytes - 1) / kTileUnitBytes * kTileUnitBytes));
+      if (least) break;
     }
   }
   candidate.many_peers = candidate.terms.peers > kMostPeers;

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -137,34 +136,24 @@ class Explain(ProgramTest):
             self.assertIn(part, outcome.err)
         self.assertIn("/nowhere", self.expect(run([TUTTI, "explain"], TUTTI_TUNING_FILE="/nowhere"), 1).err)
 
-    def test_the_library_logs_the_same_table(self):
-        outcome = self.expect(run([BIN / "allreduce_perf", "-t", 2, "-b", "1M", "-e", "1M", "-n", 1],
-                                  TUTTI_DEBUG="INFO", TUTTI_DEBUG_SUBSYS="TUNE"), 0)
+    def logged(self, ranks, transport):
+        """The table that the library logs for an all_reduce of 1 MiB."""
+        outcome = self.expect(run([BIN / "allreduce_perf", "-t", ranks, "-b", "1M", "-e", "1M", "-n", 1],
+                                  TUTTI_DEBUG="INFO", TUTTI_DEBUG_SUBSYS="TUNE", TUTTI_TRANSPORT=transport), 0)
         lines = outcome.err.splitlines()
-        heads = [i for i, line in enumerate(lines) if line.endswith("all_reduce of 1048576 to 1310719 bytes over 2 ranks")]
+        head = f"all_reduce of 1048576 to 1310719 bytes over {ranks} ranks"
+        heads = [i for i, line in enumerate(lines) if line.endswith(head)]
         self.assertEqual(len(heads), 1, "once for a size class, by one rank")
-        rows = lines[heads[0] + 2:heads[0] + 8]
-        self.assertTrue(all("us" not in row and " TUTTI INFO   " in row for row in rows), rows)
-        self.assertTrue(rows[0].endswith("<- chosen"), rows)
-        self.assertTrue(any(" ring " in row for row in rows), rows)
+        rows = [line.split(" TUTTI INFO ")[1].split() for line in lines[heads[0] + 2:heads[0] + 8]]
+        self.assertEqual(rows[0][-1], "chosen")
+        return rows
 
-
-
-class Tune(ProgramTest):
-    def test_a_file_that_the_library_takes(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "tuning.json"
-            self.expect(run([TUTTI, "tune", "-n", 2, "--rounds", 1, "-o", path]), 0)
-            parameters = json.loads(path.read_text())["parameters"]
-            for name in ("mapped_latency_ns", "mapped_send_ns_per_kib", "tcp_one_host_latency_ns", "fold_ns_per_kib"):
-                self.assertGreater(parameters[name], 0)
-            self.assertIn(str(path), self.expect(run([TUTTI, "explain", "-n", 2, "--tuning", path]), 0).out)
-            self.expect(run([BIN / "allreduce_perf", "-t", 2, "-b", "1K", "-e", "1K", "-n", 1, "-c", 1],
-                            TUTTI_TUNING_FILE=str(path)), 0)
-
-    def test_a_file_that_cannot_be_written(self):
-        outcome = self.expect(run([TUTTI, "tune", "--rounds", 1, "-o", "/nowhere/tuning.json"]), 1)
-        self.assertIn("/nowhere/tuning.json", outcome.err)
+    def test_the_library_logs_the_same_table(self):
+        # The size that stands for its class.
+        for ranks, transport in ((2, "shm"), (12, "shm"), (3, "tcp")):
+            with self.subTest(ranks=ranks, transport=transport):
+                self.assertEqual(self.logged(ranks, transport),
+                                 self.table("-n", ranks, "--bytes", 1179647, "--transport", transport)[0])
 
 
 if __name__ == "__main__":

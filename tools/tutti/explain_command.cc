@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <memory>
 
@@ -18,14 +20,23 @@ struct ExplainOptions {
   uint32_t ranks = 2, hosts = 1, cores = 0;
 };
 
+// What a link of shared memory carries: its slots, which share 2 MiB among a host's ranks (transports/shm/layout.h,
+// which the program does not see; tests/tools holds the two together).
+uint64_t mapped_message_bytes(uint32_t ranks, const Config& config) {
+  const uint64_t by_ranks = std::clamp<uint64_t>((uint64_t{2} << 20) / std::bit_ceil(ranks), 32 << 10, 256 << 10);
+  return config.tile_bytes.value_or(by_ranks);
+}
+
 // What ranks would find out of each other in the job that was described.
-Result<Facts> facts_of(const ExplainOptions& options) {
+Result<Facts> facts_of(const ExplainOptions& options, const Config& config) {
   Facts facts;
   facts.nranks = Rank{options.ranks};
   if (options.hosts > 1)
     facts.links = LinkKind::tcp_between_hosts;
   else if (options.transport == "tcp")
     facts.links = LinkKind::tcp_one_host;
+  else
+    facts.max_message_bytes = mapped_message_bytes(options.ranks, config);
   const CoreSet own = usable_cores();
   facts.crowded_cores = options.cores != 0 ? options.cores : count_cores({&own, 1});
   facts.crowded_ranks = (options.ranks + options.hosts - 1) / options.hosts;
@@ -50,7 +61,7 @@ Status explain(const ExplainOptions& given) {
   if (!bytes.ok()) return invalid_argument("--bytes {}: {}", options.bytes, bytes.status().message());
   TUTTI_TRY_ASSIGN(const Config config, config_from_environment());
   if (options.tuning_file.empty()) options.tuning_file = config.tuning_file;
-  TUTTI_TRY_ASSIGN(const Facts facts, facts_of(options));
+  TUTTI_TRY_ASSIGN(const Facts facts, facts_of(options, config));
   TUTTI_TRY_ASSIGN(const Tuner tuner, Tuner::create(config, facts));
   TUTTI_TRY_ASSIGN(const Choice choice, tuner.choose(*collective, Rank{0}, bytes.value()));
   fmt::print("{} of {} bytes over {} ranks, links: {}, {} ranks on {} cores of a host, {}\n", name_of(*collective),

@@ -50,45 +50,61 @@ void print_fit(const std::vector<tune::Observation>& observations, const Paramet
   }
 }
 
-Status tune_here(const TuneOptions& options) {
-  TUTTI_TRY_ASSIGN(const Config config, config_from_environment());
-  (void)config;
+struct Times {
+  std::vector<tune::Observation> mapped, tcp;
+};
+
+// In rounds, so that what disturbs the machine for a while does not spoil one experiment; the least time counts.
+Result<Times> measure(uint32_t nranks, uint32_t cores, int rounds) {
   std::error_code none;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", none).string();
   if (program.empty()) return fail(tuttiSystemError, "/proc/self/exe cannot be read; is /proc mounted?");
-  const CoreSet own = usable_cores();
-  const uint32_t cores = count_cores({&own, 1});
-  const uint32_t nranks = options.ranks != 0 ? options.ranks : std::max(cores, 2u);
-
-  std::vector<tune::Observation> mapped, tcp;
-  // In rounds, so that what disturbs the machine for a while does not spoil one experiment; the least time counts.
-  for (int round = 0; round < options.rounds; ++round) {
-    size_t place[2] = {0, 0};
+  Times times;
+  for (int round = 0; round < rounds; ++round) {
+    size_t mapped_at = 0, tcp_at = 0;
     for (const tune::Experiment& experiment : tune::plan_experiments(nranks, cores)) {
       const bool is_mapped = experiment.transport == "shm";
       TUTTI_TRY_ASSIGN(const std::vector<tune::Observation> observed, tune::run(experiment, program));
-      std::vector<tune::Observation>& all = is_mapped ? mapped : tcp;
       for (const tune::Observation& o : observed) {
-        size_t& at = place[is_mapped ? 0 : 1];
+        std::vector<tune::Observation>& all = is_mapped ? times.mapped : times.tcp;
+        const size_t at = is_mapped ? mapped_at++ : tcp_at++;
         if (round == 0) all.push_back(o);
         all[at].seconds = std::min(all[at].seconds, o.seconds);
-        ++at;
       }
     }
   }
+  return times;
+}
+
+void print_misfit(std::string_view links, const std::vector<tune::Observation>& observations,
+                  const Parameters& parameters, const Parameters& start) {
+  fmt::print(stderr, "{}: {} times, predictions off by a factor of {:.2f} (with built-in costs {:.2f})\n", links,
+             observations.size(), tune::misfit(observations, parameters), tune::misfit(observations, start));
+}
+
+Status tune_here(const TuneOptions& options) {
+  TUTTI_TRY(config_from_environment());
+  std::ofstream file;
+  if (!options.file.empty()) {
+    file.open(options.file);
+    if (!file) return system_error(fmt::format("open {}", options.file), errno);
+  }
+  const CoreSet own = usable_cores();
+  const uint32_t cores = count_cores({&own, 1});
+  const uint32_t nranks = options.ranks != 0 ? options.ranks : std::max(cores, 2u);
+  TUTTI_TRY_ASSIGN(const Times times, measure(nranks, cores, options.rounds));
+
   const Parameters& start =
       built_in_parameters(machine_caches().last_level_caches > 1 ? MachineClass::several_last_level_caches
                                                                  : MachineClass::one_last_level_cache);
-  Parameters parameters = tune::fit(mapped, start, kMappedFields);
-  parameters = tune::fit(tcp, parameters, kTcpFields);
+  Parameters parameters = tune::fit(times.mapped, start, kMappedFields);
+  parameters = tune::fit(times.tcp, parameters, kTcpFields);
   if (options.verbose) {
-    print_fit(mapped, parameters);
-    print_fit(tcp, parameters);
+    print_fit(times.mapped, parameters);
+    print_fit(times.tcp, parameters);
   }
-  fmt::print(stderr, "shared memory: {} times, predictions off by a factor of {:.2f} (built-in costs: {:.2f})\n",
-             mapped.size(), tune::misfit(mapped, parameters), tune::misfit(mapped, start));
-  fmt::print(stderr, "tcp: {} times, predictions off by a factor of {:.2f} (built-in costs: {:.2f})\n", tcp.size(),
-             tune::misfit(tcp, parameters), tune::misfit(tcp, start));
+  print_misfit("shared memory", times.mapped, parameters, start);
+  print_misfit("tcp", times.tcp, parameters, start);
 
   const std::pair<std::string, std::string> notes[] = {
       {"host", host_name()},
@@ -100,7 +116,6 @@ Status tune_here(const TuneOptions& options) {
     fmt::print("{}", text);
     return {};
   }
-  std::ofstream file(options.file);
   file << text;
   file.close();
   if (!file) return system_error(fmt::format("write {}", options.file), errno);

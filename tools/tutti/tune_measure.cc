@@ -15,7 +15,7 @@
 namespace tutti::tune {
 namespace {
 
-constexpr Nanoseconds kPatience = 30 * kSecond;  // an experiment takes well below one
+constexpr Nanoseconds kPatience = 120 * kSecond;  // an experiment takes a fraction of one, on a machine of its own
 
 // Ours without what would change the measurement.
 std::vector<std::string> environment_of(const Experiment& e) {

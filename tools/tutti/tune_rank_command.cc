@@ -16,7 +16,7 @@ namespace {
 
 constexpr Nanoseconds kTimePerSize = 8 * kMillisecond;
 constexpr size_t kPageBytes = 4096;
-constexpr int kWarmUps = 3, kLeastGroups = 5, kMostGroups = 200;
+constexpr int kWarmUps = 3, kLeastGroups = 3, kMostGroups = 200;
 
 // Two ranks that the scheduler has put on one core, and leaves there for a while, would measure that and nothing else.
 void take_own_core() {

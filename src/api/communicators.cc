@@ -104,7 +104,7 @@ Result<std::vector<uint32_t>> check_excluded(const int* ranks, int count, const 
   if (count < 0 || (count > 0 && !ranks)) return invalid_argument("exclude_ranks is NULL or count ({}) negative", count);
   std::vector<uint32_t> excluded;
   for (int i = 0; i < count; ++i) {
-    TUTTI_TRY(check_rank_argument("exclude_ranks[i]", ranks[i], comm));
+    TUTTI_TRY(check_rank_argument(fmt::format("exclude_ranks[{}]", i).c_str(), ranks[i], comm));
     if (static_cast<uint32_t>(ranks[i]) == comm.rank())
       return invalid_usage("rank {} is excluded and must not call tuttiCommShrink", ranks[i]);
     excluded.push_back(static_cast<uint32_t>(ranks[i]));
@@ -217,8 +217,7 @@ tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nranks, const tuttiUniqueId* i
 tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
   return api_call([&]() -> Status {
     TUTTI_TRY(check_comm(comm));
-    comm->impl->wait_until_idle();
-    return comm->impl->error();
+    return comm->impl->finalize();
   });
 }
 
@@ -236,8 +235,7 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
 tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
   return api_call([&]() -> Status {
     TUTTI_TRY(check_comm(comm));
-    const Status aborted = comm->impl->latch(fail(tuttiRemoteError, "rank {} aborted the communicator",
-                                                  static_cast<uint32_t>(comm->impl->rank())));
+    const Status aborted = comm->impl->abort();
     if (open_group_needs(*comm->impl)) call_off_open_group(aborted);
     free_handle(comm);
     return {};
@@ -248,7 +246,7 @@ tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error) {
   return api_call([&]() -> Status {
     TUTTI_TRY(check_comm(comm));
     if (!error) return invalid_argument("error is NULL");
-    *error = comm->impl->error().code();
+    *error = comm->impl->ask_for_error().code();
     return {};
   });
 }

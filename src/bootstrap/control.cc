@@ -32,7 +32,7 @@ ControlChannel::ControlChannel(Acquaintance hub, const Introduction& self, const
 
 ControlChannel::~ControlChannel() {
   const std::lock_guard lock(sending_);
-  if (over_) return;
+  if (over()) return;
   connection_.flush();
   if (connection_.has_unsent()) {
     pollfd one{connection_.descriptor(), POLLOUT, 0};
@@ -62,7 +62,7 @@ void ControlChannel::latch(const Status& failure) {
 }
 
 void ControlChannel::handle_end() {
-  over_ = true;
+  over_.store(true, std::memory_order_relaxed);
   if (goodbye_ || leaving_) return;
   const int reason = connection_.end_reason();
   const char* name = reason != 0 ? strerrorname_np(reason) : nullptr;
@@ -97,6 +97,9 @@ Status ControlChannel::take(const wire::Frame& frame) {
       news_.departed.push_back(*rank);
       return {};
     }
+    case wire::Type::heard:
+      ++news_.heard;
+      return {};
     case wire::Type::goodbye:
       goodbye_ = true;
       return {};
@@ -106,7 +109,7 @@ Status ControlChannel::take(const wire::Frame& frame) {
 }
 
 void ControlChannel::read_news() {
-  if (over_) return;
+  if (over()) return;
   const Connection::State state = connection_.receive();
   for (;;) {
     Result<std::optional<wire::Frame>> frame = connection_.next_frame();
@@ -114,7 +117,7 @@ void ControlChannel::read_news() {
     const Status status = frame.ok() ? take(*frame.value()) : frame.status();
     if (status.ok()) continue;
     latch(status.within(hub_name()));
-    over_ = true;
+    over_.store(true, std::memory_order_relaxed);
     return;
   }
   if (state == Connection::State::ended) handle_end();
@@ -127,7 +130,7 @@ Status ControlChannel::wait_until(const std::function<bool()>& done, Nanoseconds
     read_news();
     if (failure_) return *failure_;
     if (done()) return {};
-    if (over_ || goodbye_) return fail(tuttiRemoteError, "{} left while {}", hub_name(), what);
+    if (over() || goodbye_) return fail(tuttiRemoteError, "{} left while {}", hub_name(), what);
     short events = POLLIN;
     {
       const std::lock_guard lock(sending_);
@@ -162,7 +165,7 @@ Result<std::vector<std::vector<std::byte>>> ControlChannel::exchange(std::vector
 ControlNews ControlChannel::poll() {
   {
     const std::lock_guard lock(sending_);
-    if (!over_) connection_.flush();
+    if (!over()) connection_.flush();
   }
   read_news();
   return std::exchange(news_, {});
@@ -174,13 +177,13 @@ void ControlChannel::report_failure(const Status& status) {
   connection_.send(wire::frame(wire::Type::failure_report, wire::encode(status)));
 }
 
-void ControlChannel::report_stall(uint32_t sequence, uint64_t tag, const std::string& what) {
-  send(wire::Type::stall, wire::encode(wire::Stall{sequence, tag, what}));
-}
+void ControlChannel::report_wait(const LongWait& wait) { send(wire::Type::wait, wire::encode(wait)); }
 
-void ControlChannel::leave() {
+void ControlChannel::report_moving() { send(wire::Type::moving, {}); }
+
+void ControlChannel::leave(const std::vector<Call>& calls) {
   leaving_ = true;
-  send(wire::Type::leaving, {});
+  send(wire::Type::leaving, wire::encode(std::span<const Call>(calls)));
 }
 
 Result<std::unique_ptr<Control>> Control::join(const MeetingPoint& point, const Introduction& self,

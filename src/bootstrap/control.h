@@ -18,19 +18,21 @@ class ControlChannel final : public Control {
 
   Result<std::vector<std::vector<std::byte>>> exchange(std::vector<std::byte> mine) override;
   ControlNews poll() override;
-  int descriptor() const override { return over_ ? -1 : connection_.descriptor(); }
+  int descriptor() const override { return over() ? -1 : connection_.descriptor(); }
   void report_failure(const Status& status) override;
-  void report_stall(uint32_t sequence, uint64_t tag, const std::string& what) override;
-  void leave() override;
+  void report_wait(const LongWait& wait) override;
+  void report_moving() override;
+  void leave(const std::vector<Call>& calls) override;
   const std::vector<Introduction>& members() const override { return members_; }
+  std::string hub_name() const override;
 
  private:
   void send(wire::Type type, wire::View payload);
   void read_news();
   Status take(const wire::Frame& frame);
   void handle_end();
+  bool over() const { return over_.load(std::memory_order_relaxed); }
   void latch(const Status& failure);
-  std::string hub_name() const;
   // Until `done` holds, the group has failed, the hub is gone, abort, or the deadline has passed by kGrace.
   Status wait_until(const std::function<bool()>& done, Nanoseconds deadline, std::string_view what);
 
@@ -46,7 +48,9 @@ class ControlChannel final : public Control {
   Connection connection_;
   bool reported_ = false;
 
-  bool over_ = false;     // the connection has ended
+  // The connection has ended. Relaxed: descriptor() may be asked while another thread reads, and then finds one that is
+  // at its end; the connection itself lives on.
+  std::atomic<bool> over_ = false;
   bool goodbye_ = false;  // the hub left on purpose
   bool leaving_ = false;  // this rank did
   std::optional<Status> failure_;

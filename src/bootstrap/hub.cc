@@ -276,29 +276,52 @@ Status HubThread::handle_member_frame(Peer& peer, const wire::Frame& frame, Nano
       const std::optional<Status> status = wire::decode_status(frame.payload);
       if (!status) return malformed;
       // Wrong use and time-outs concern the group as such; anything else is, to the others, a failed peer.
-      const bool common = status->code() == tuttiInvalidUsage || status->code() == tuttiTimeout;
-      fail_all(fail(common ? status->code() : tuttiRemoteError, "{}: {}", describe(roster_.member(peer.rank)),
-                    status->message()));
+      const bool timeout = status->code() == tuttiTimeout, common = timeout || status->code() == tuttiInvalidUsage;
+      const std::string reporter = describe(roster_.member(peer.rank));
+      fail_all(fail(common ? status->code() : tuttiRemoteError, "{}{}{}{}", reporter,
+                    // Where it speaks of itself, once is enough.
+                    status->message().starts_with(reporter) ? "" : ": ",
+                    status->message().substr(status->message().starts_with(reporter) ? reporter.size() : 0),
+                    timeout ? roster_.behind_wait_of(peer.rank) : ""));
       return {};
     }
-    case wire::Type::stall: {
-      std::optional<wire::Stall> stall = wire::decode_stall(frame.payload);
-      if (!stall) return malformed;
-      if (const Status status = roster_.stall(peer.rank, std::move(*stall)); !status.ok()) fail_all(status);
+    case wire::Type::wait: {
+      std::optional<LongWait> wait = wire::decode_wait(frame.payload);
+      if (!wait) return malformed;
+      hear_wait(peer, *std::move(wait));
       return {};
     }
-    case wire::Type::leaving:
-      leave(peer);
+    case wire::Type::moving:
+      roster_.moving(peer.rank);
       return {};
+    case wire::Type::leaving: {
+      const std::optional<std::vector<Call>> calls = wire::decode_calls(frame.payload);
+      if (!calls) return malformed;
+      leave(peer, *calls);
+      return {};
+    }
     default:
       return malformed;
   }
 }
 
-void HubThread::leave(Peer& peer) {
+void HubThread::hear_wait(Peer& peer, LongWait wait) {
+  const Status status = roster_.compare(peer.rank, wait.calls);
+  roster_.wait(peer.rank, std::move(wait));
+  if (!status.ok()) return fail_all(status);
+  peer.connection.send(wire::frame(wire::Type::heard));
+}
+
+void HubThread::leave(Peer& peer, const std::vector<Call>& calls) {
   if (roster_.has_left(peer.rank)) return;
   if (!formed_)
     return fail_all(fail(tuttiRemoteError, "{} left before all ranks had come", describe(roster_.member(peer.rank))));
+  roster_.moving(peer.rank);
+  if (const Status status = roster_.compare(peer.rank, calls); !status.ok() && !failure_) {
+    // The one who leaves hears no more, nor may anybody else.
+    log(LogLevel::warn, Subsystem::bootstrap, static_cast<int>(peer.rank), "{}", status.message());
+    fail_all(status);
+  }
   const Status status = roster_.leave(peer.rank);
   send_to_members(wire::frame(wire::Type::departed, wire::encode_rank(peer.rank)), &peer);
   if (!status.ok()) fail_all(status);

@@ -59,7 +59,8 @@ class HubThread final : public Hub {
   Status handle_member_frame(Peer& peer, const wire::Frame& frame, Nanoseconds now);
   void handle_end(Peer& peer);
   void refuse(Peer& peer, const Status& status);
-  void leave(Peer& peer);
+  void leave(Peer& peer, const std::vector<Call>& calls);
+  void hear_wait(Peer& peer, LongWait wait);
 
   void fail_all(const Status& status);  // tells everybody, once
   void send_to_members(const wire::SharedFrame& frame, const Peer* except = nullptr);

@@ -54,11 +54,26 @@ struct Introduction {
   int version = TUTTI_VERSION_CODE;
 };
 
+// A collective call of a rank, as ranks compare it: calls of one sequence number must have one tag.
+struct Call {
+  uint32_t sequence = 0;
+  uint64_t tag = 0;
+  std::string what;  // in words
+};
+
+// What a rank says of itself when it has waited long.
+struct LongWait {
+  std::string what;         // it is in, in words
+  std::vector<Rank> peers;  // it waits for
+  std::vector<Call> calls;  // its last ones
+};
+
 // What the control channel has learnt since the last look.
 struct ControlNews {
   // The communicator's first failure as told by the hub: another rank's error or death. Names rank, host and pid.
   std::optional<Status> failure;
   std::vector<Rank> departed;  // ranks that have left on purpose, in order
+  uint32_t heard = 0;          // this many more of report_wait()'s words have come to the hub, which had no objection
 };
 
 // A rank's connection to the hub. One thread at a time, except abort-safe calls marked so.
@@ -83,16 +98,19 @@ class Control {
   virtual int descriptor() const = 0;  // readable when poll() has something; -1 once the hub is gone
 
   // Tells the hub of this rank's failure, once; it goes to everybody, this rank too, with rank, host and pid in front.
-  // tuttiInvalidUsage and tuttiTimeout keep their code, all else is tuttiRemoteError there. Of several failures the
-  // first to reach the hub is the group's. Non-blocking, callable from any thread.
+  // tuttiInvalidUsage and tuttiTimeout keep their code, all else is tuttiRemoteError there; to a tuttiTimeout the hub
+  // adds on which ranks this one depends by way of others, and which of them have not reported a wait. Of several
+  // failures the first to reach the hub is the group's. Non-blocking, callable from any thread.
   virtual void report_failure(const Status& status) = 0;
-  // "I have waited long, in this operation", or "and this one I did before": the hub compares what ranks say of one
-  // sequence number and answers with a failure (through poll()) when tags differ. `what` is the operation in words.
-  virtual void report_stall(uint32_t sequence, uint64_t tag, const std::string& what) = 0;
-  // Leaves on purpose. Non-blocking.
-  virtual void leave() = 0;
+  // "I have waited long": the hub compares this rank's calls with those of the others. It answers, through poll(), with
+  // a failure when two disagree, else with `heard`. The wait counts until the next, or report_moving(). Non-blocking.
+  virtual void report_wait(const LongWait& wait) = 0;
+  virtual void report_moving() = 0;
+  // Leaves on purpose; the last calls are compared as by report_wait(), and the others told. Non-blocking.
+  virtual void leave(const std::vector<Call>& calls) = 0;
 
   virtual const std::vector<Introduction>& members() const = 0;  // by rank
+  virtual std::string hub_name() const = 0;                      // for messages
 };
 
 // A fresh 32-byte secret from the system's generator.

@@ -6,8 +6,8 @@ namespace tutti {
 namespace {
 
 constexpr Nanoseconds kNever = ~Nanoseconds{0};
-// Stalls in operations further back than this are forgotten: more than ranks report of their past.
-constexpr int32_t kRememberedOperations = 64;
+// Calls further back than this are forgotten: more than ranks report of their past.
+constexpr int32_t kRememberedCalls = 64;
 
 double seconds(Nanoseconds time) { return static_cast<double>(time) / static_cast<double>(kSecond); }
 
@@ -126,21 +126,48 @@ Status Roster::exchange_missing(Nanoseconds now) const {
               seconds(now - exchange_began_), absent_ranks(keys_of(parts_), nranks_));
 }
 
-Status Roster::stall(Rank rank, wire::Stall report) {
-  const uint32_t sequence = report.sequence;
-  // By difference, since the numbers wrap.
-  std::erase_if(stalls_, [&](const auto& entry) {
-    return static_cast<int32_t>(sequence - entry.first) > kRememberedOperations;
-  });
-  std::map<uint32_t, wire::Stall>& here = stalls_[sequence];
-  const wire::Stall& mine = here[rank] = std::move(report);
-  for (const auto& [other, theirs] : here)
-    if (theirs.tag != mine.tag)
-      return invalid_usage(
-          "ranks disagree about operation {}: {} is in {}, but {} is in {}; all ranks must make the same "
-          "calls in the same order",
-          mine.sequence, describe(member(Rank{other})), theirs.what, describe(member(rank)), mine.what);
+Status Roster::compare(Rank rank, const std::vector<Call>& calls) {
+  for (const Call& call : calls) {
+    // By difference, since the numbers wrap.
+    std::erase_if(calls_, [&](const auto& entry) {
+      return static_cast<int32_t>(call.sequence - entry.first) > kRememberedCalls;
+    });
+    std::map<uint32_t, Call>& here = calls_[call.sequence];
+    here[rank] = call;
+    for (const auto& [other, theirs] : here)
+      if (theirs.tag != call.tag)
+        return invalid_usage(
+            "ranks disagree about operation {}: {} is in {}, but {} is in {}; all ranks must make the same calls in the "
+            "same order",
+            call.sequence, describe(member(Rank{other})), theirs.what, describe(member(rank)), call.what);
+  }
   return {};
+}
+
+std::string Roster::behind_wait_of(Rank rank) const {
+  std::set<uint32_t> seen{rank}, silent;
+  std::string chain;
+  for (std::vector<uint32_t> next{rank}; !next.empty();) {
+    const auto wait = waits_.find(next.back());
+    next.pop_back();
+    if (wait == waits_.end()) continue;
+    for (const Rank peer : wait->second.peers) {
+      if (peer >= nranks_ || !seen.insert(peer).second) continue;
+      next.push_back(peer);
+      const auto theirs = waits_.find(peer);
+      if (theirs == waits_.end())
+        silent.insert(peer);
+      else
+        chain += fmt::format("; {} waits too, in {}", describe(member(peer)), theirs->second.what);
+    }
+  }
+  // Everybody waits: what each is in is all there is to tell. Otherwise those who do not are what matters.
+  if (silent.empty()) return chain;
+  std::string names;
+  for (const uint32_t r : silent) names += (names.empty() ? "" : ", ") + describe(member(Rank{r}));
+  return fmt::format("; it all depends on {}, which {} not said to be waiting in a call: stopped, stuck elsewhere, or {} "
+                     "not made this call",
+                     names, silent.size() == 1 ? "has" : "have", silent.size() == 1 ? "has" : "have");
 }
 
 }  // namespace tutti

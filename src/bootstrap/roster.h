@@ -46,9 +46,14 @@ class Roster {
   Nanoseconds exchange_deadline() const { return exchange_deadline_; }
   Status exchange_missing(Nanoseconds now) const;
 
-  // A rank waits in an operation, or has done it lately and waits in a later one. Fails when another rank knows the
-  // operation under another tag. O(n).
-  Status stall(Rank rank, wire::Stall report);
+  // A rank's last calls. Fails when another rank knows one of them under another tag. O(n) each.
+  Status compare(Rank rank, const std::vector<Call>& calls);
+  // A rank has waited long, or no longer does.
+  void wait(Rank rank, LongWait wait) { waits_[rank] = std::move(wait); }
+  void moving(Rank rank) { waits_.erase(rank); }
+  // Why `rank` may wait, in words: follows who waits for whom, and names those that do not say that they wait. Empty
+  // when nothing is known. O(n).
+  std::string behind_wait_of(Rank rank) const;
 
  private:
   Status left_in_exchange(Rank rank) const;
@@ -64,7 +69,8 @@ class Roster {
   Nanoseconds exchange_began_ = 0;
   Nanoseconds exchange_deadline_ = ~Nanoseconds{0};
 
-  std::map<uint32_t, std::map<uint32_t, wire::Stall>> stalls_;  // by sequence number and rank
+  std::map<uint32_t, std::map<uint32_t, Call>> calls_;  // by sequence number and rank
+  std::map<uint32_t, LongWait> waits_;                  // by rank
 };
 
 }  // namespace tutti

@@ -221,21 +221,59 @@ std::optional<ExchangeResult> decode_exchange_result(View payload) {
   return if_finished(reader, std::move(result));
 }
 
-Bytes encode(const Stall& stall) {
+namespace {
+
+void write(Writer& writer, std::span<const Call> calls) {
+  writer.integer(static_cast<uint32_t>(calls.size()));
+  for (const Call& call : calls) {
+    writer.integer(call.sequence);
+    writer.integer(call.tag);
+    writer.text(call.what);
+  }
+}
+
+std::vector<Call> read_calls(Reader& reader) {
+  const auto count = reader.integer<uint32_t>();
+  std::vector<Call> calls;
+  for (uint32_t i = 0; i < count && reader.ok(); ++i) {
+    Call& call = calls.emplace_back();
+    call.sequence = reader.integer<uint32_t>();
+    call.tag = reader.integer<uint64_t>();
+    call.what = reader.text();
+  }
+  return calls;
+}
+
+}  // namespace
+
+Bytes encode(std::span<const Call> calls) {
   Writer writer;
-  writer.integer(stall.sequence);
-  writer.integer(stall.tag);
-  writer.text(stall.what);
+  write(writer, calls);
   return writer.take();
 }
 
-std::optional<Stall> decode_stall(View payload) {
+std::optional<std::vector<Call>> decode_calls(View payload) {
   Reader reader(payload);
-  Stall stall;
-  stall.sequence = reader.integer<uint32_t>();
-  stall.tag = reader.integer<uint64_t>();
-  stall.what = reader.text();
-  return if_finished(reader, std::move(stall));
+  return if_finished(reader, read_calls(reader));
+}
+
+Bytes encode(const LongWait& wait) {
+  Writer writer;
+  writer.text(wait.what);
+  writer.integer(static_cast<uint32_t>(wait.peers.size()));
+  for (const Rank peer : wait.peers) writer.integer<uint32_t>(peer);
+  write(writer, wait.calls);
+  return writer.take();
+}
+
+std::optional<LongWait> decode_wait(View payload) {
+  Reader reader(payload);
+  LongWait wait;
+  wait.what = reader.text();
+  const auto count = reader.integer<uint32_t>();
+  for (uint32_t i = 0; i < count && reader.ok(); ++i) wait.peers.emplace_back(reader.integer<uint32_t>());
+  wait.calls = read_calls(reader);
+  return if_finished(reader, std::move(wait));
 }
 
 Bytes encode_rank(Rank rank) {

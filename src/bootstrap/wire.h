@@ -11,7 +11,8 @@
 //   welcome: who I am, HMAC(key, all) -->                          or refusal: code, text; then the hub closes
 //   group: all introductions          -->                          when the last rank has come
 //
-// then, in any order: contribution / exchange_result, failure_report / failure, stall, leaving / departed, goodbye.
+// then, in any order: contribution / exchange_result, failure_report / failure, wait / heard, moving,
+// leaving / departed, goodbye.
 // Both HMACs cover both nonces, so neither can be replayed, and different labels, so neither can be reflected. The hub
 // speaks first: a rank that finds a stranger on a port tells it nothing. After the handshake frames are plain; the key
 // keeps strangers out, it does not hide what ranks say.
@@ -53,12 +54,14 @@ enum class Type : uint8_t {
   exchange_result,
   failure,
   departed,
+  heard,
   goodbye,
   // from a rank
   hello = 32,
   contribution,
   failure_report,
-  stall,
+  wait,
+  moving,
   leaving
 };
 
@@ -193,13 +196,11 @@ struct ExchangeResult {
 Bytes encode(const ExchangeResult& result);
 std::optional<ExchangeResult> decode_exchange_result(View payload);
 
-struct Stall {
-  uint32_t sequence = 0;
-  uint64_t tag = 0;
-  std::string what;
-};
-Bytes encode(const Stall& stall);
-std::optional<Stall> decode_stall(View payload);
+Bytes encode(const LongWait& wait);
+std::optional<LongWait> decode_wait(View payload);
+
+Bytes encode(std::span<const Call> calls);  // leaving
+std::optional<std::vector<Call>> decode_calls(View payload);
 
 Bytes encode_rank(Rank rank);  // departed
 std::optional<Rank> decode_rank(View payload);

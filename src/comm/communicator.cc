@@ -1,6 +1,5 @@
 #include "comm/communicator.h"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -13,8 +12,6 @@
 namespace tutti {
 namespace {
 
-// Long enough that a healthy wait never gets there, short enough that nobody reaches for a debugger first.
-constexpr Nanoseconds kStallAfter = kSecond;
 // Where a request's shape is remembered.
 size_t slot_of(const RequestShape& shape) {
   const uint64_t what = static_cast<uint64_t>(shape.collective) << 8 | static_cast<uint64_t>(shape.type) << 4 |
@@ -30,8 +27,6 @@ bool beyond_cache(uint64_t bytes, int ranks) {
   const uint64_t cache_bytes = machine_caches().l3_bytes != 0 ? machine_caches().l3_bytes : kUsualBytes;
   return bytes * static_cast<uint64_t>(ranks) > cache_bytes;
 }
-// The hub's news comes within a millisecond on a quiet host; on a crowded one it may take some time slices.
-constexpr Nanoseconds kHubTellsWithin = 500 * kMillisecond;
 
 }  // namespace
 
@@ -56,6 +51,7 @@ Status Communicator::join() {
                                            *control_, options_.rank, options_.nranks));
   TUTTI_TRY_ASSIGN(tuner_, Tuner::create(options_.config, wiring_->facts(), options_.rank));
   wait_policy_ = tutti::wait_policy(wiring_->ranks_here(), wiring_->cores_here());
+  wait_policy_.crowd = &crowd_;
   send_sequence_.assign(options_.nranks, 0);
   recv_sequence_.assign(options_.nranks, 0);
   departed_.assign(options_.nranks, false);
@@ -69,55 +65,7 @@ Status Communicator::join() {
 Communicator::~Communicator() {
   executions_.clear();
   wiring_.reset();
-  if (control_) control_->leave();
-}
-
-// ---- errors
-
-Status Communicator::error() const {
-  if (!failed()) return {};
-  std::lock_guard lock(error_mutex_);
-  return error_;
-}
-
-Status Communicator::latch(const Status& status) {
-  {
-    std::lock_guard lock(error_mutex_);
-    if (!error_.ok()) return error_;
-    error_ = status;
-    // Release: whoever sees the flag sees the error (and takes the mutex anyway to read it).
-    failed_.store(true, std::memory_order_release);
-  }
-  log(LogLevel::warn, Subsystem::coll, static_cast<int>(options_.rank), "{}: {}", options_.name, status.message());
-  control_->report_failure(status);
-  return status;
-}
-
-Status Communicator::latch_failure(const Status& failure, const Execution* execution, const Request* request) {
-  return latch(reason_behind(failure, execution, request));
-}
-
-// A link only sees that its other end is gone; the hub knows why: an abort, an error, a departure, a death. Its word comes
-// by another way, so it may come after.
-Status Communicator::reason_behind(const Status& failure, const Execution* execution, const Request* request) {
-  if (failure.code() != tuttiRemoteError) return failure;
-  std::lock_guard lock(control_mutex_);
-  const Nanoseconds until = steady_now() + kHubTellsWithin;
-  for (;;) {
-    if (const std::optional<Status> told = read_news()) return *told;
-    if (execution) TUTTI_TRY(departed_error(*execution, *request));
-    const Nanoseconds now = steady_now();
-    pollfd hub{control_->descriptor(), POLLIN, 0};
-    if (now >= until || hub.fd < 0) return failure;
-    ::poll(&hub, 1, static_cast<int>((until - now) / kMillisecond) + 1);
-  }
-}
-
-std::optional<Status> Communicator::read_news() {
-  ControlNews news = control_->poll();
-  for (Rank rank : news.departed) departed_[rank] = true;
-  if (news.failure) told_ = std::move(news.failure);
-  return told_;
+  if (control_) control_->leave(last_calls());
 }
 
 // ---- order
@@ -220,81 +168,6 @@ Result<Execution*> Communicator::start(const Request& request) {
     log(LogLevel::trace, Subsystem::coll, static_cast<int>(options_.rank), "{} #{}: {}, tile {}",
         describe_tag(stamp.tag), stamp.sequence, prepared.choice.algorithm->name, prepared.choice.tile_bytes);
   return prepared.execution;
-}
-
-std::string Communicator::describe_self() const { return describe(control_->members()[options_.rank]); }
-
-std::string Communicator::describe_operation(const Request& request) const {
-  return describe_tag(tag_of(request));
-}
-
-Status Communicator::explain(const Status& failure, const Execution& execution, const Request& request) const {
-  if (!execution.mismatch()) return failure.within(describe_operation(request));
-  const auto& m = *execution.mismatch();
-  const std::string theirs = describe(control_->members()[m.peer]);
-  Stamp mine = execution.stamp();
-  if (m.theirs == mine)
-    return invalid_usage("{} and {} disagree on the size of a message in {}: {} bytes were sent, {} expected; the counts "
-                         "given for each other must be equal",
-                         theirs, describe_self(), describe_operation(request), m.bytes, m.expected_bytes);
-  if (!request.point_to_point()) {
-    // Where the other is behind, what counts is what this rank did then.
-    const std::optional<uint64_t> past = past_tag(m.theirs.sequence);
-    if (past && *past != m.theirs.tag) mine = {*past, m.theirs.sequence};
-  }
-  return invalid_usage("{} and {} disagree on what to do: {} is in operation {}, {}; {} is in operation {}, {}; all "
-                       "ranks must make the same calls in the same order",
-                       describe_self(), theirs, describe_self(), mine.sequence, describe_tag(mine.tag), theirs,
-                       m.theirs.sequence, describe_tag(m.theirs.tag));
-}
-
-Status Communicator::departed_error(const Execution& execution, const Request& request) const {
-  for (const Execution::Wait& wait : execution.waits())
-    if (departed_[wait.peer])
-      return fail(tuttiRemoteError, "{} has destroyed its communicator and is waited for in {}",
-                  describe(control_->members()[wait.peer]), describe_operation(request));
-  return {};
-}
-
-Status Communicator::check(Nanoseconds idle, const Execution* execution, const Request* request) {
-  if (failed()) return error();
-  std::unique_lock lock(control_mutex_);
-  if (const std::optional<Status> told = read_news()) return *told;
-  if (!execution) return {};
-  TUTTI_TRY(wiring_->check_peers());
-  if (idle >= std::min(kStallAfter, options_.config.timeout / 2)) {
-    TUTTI_TRY(departed_error(*execution, *request));
-    report_stall(*execution, *request);
-  }
-  if (idle < options_.config.timeout) return {};
-  return fail(tuttiTimeout, "nothing moved for {:.3g} s in operation {}, {}; waiting for {}; TUTTI_TIMEOUT sets the limit",
-              static_cast<double>(idle) / kSecond, execution->stamp().sequence,
-              describe_operation(*request), describe_waits(*execution));
-}
-
-void Communicator::report_stall(const Execution& execution, const Request& request) {
-  // Once a call, and once an operation of a group.
-  const std::pair place{turn(), sequence_};
-  if (stall_reported_ == place) return;
-  stall_reported_ = place;
-  log(LogLevel::info, Subsystem::coll, static_cast<int>(options_.rank), "{}: slow: {} waits for {}", options_.name,
-      describe_operation(request), describe_waits(execution));
-  // Also those before: a rank that waits in one of them may wait for a rank that has left it under another name.
-  for (uint32_t s = sequence_ - std::min(sequence_, kPastTags); s != sequence_; ++s)
-    control_->report_stall(s, past_tags_[s % kPastTags], describe_tag(past_tags_[s % kPastTags]));
-}
-
-std::optional<uint64_t> Communicator::past_tag(uint32_t sequence) const {
-  if (sequence >= sequence_ || sequence_ - sequence > kPastTags) return std::nullopt;
-  return past_tags_[sequence % kPastTags];
-}
-
-std::string Communicator::describe_waits(const Execution& execution) const {
-  std::string text;
-  for (const Execution::Wait& wait : execution.waits())
-    text += fmt::format("{}{} ({}, over {})", text.empty() ? "" : ", ", describe(control_->members()[wait.peer]),
-                        wait.receiving ? "has sent nothing" : "has taken nothing", wiring_->transport_name(wait.peer));
-  return text.empty() ? "the network to take what was sent" : text;
 }
 
 Result<std::vector<std::vector<std::byte>>> Communicator::exchange(std::vector<std::byte> mine) {

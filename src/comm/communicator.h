@@ -56,6 +56,9 @@ class Communicator {
   Status latch(const Status& status);
   // The same for the failure of an operation under way (null: of none), after asking the hub for its reason. In turn.
   Status latch_failure(const Status& failure, const Execution* execution, const Request* request);
+  Status abort();  // latches that this rank has aborted
+  // What error() says, after a look at what the hub has told. Any thread; non-blocking.
+  Status ask_for_error();
 
   // ---- order; any thread
   uint64_t issue() { return issued_.fetch_add(1, std::memory_order_relaxed); }
@@ -68,6 +71,9 @@ class Communicator {
   void wait_until_turn(uint64_t ticket);
   // Blocks until all that was issued before has ended.
   void wait_until_idle();
+  // The same; then compares the last calls with those of the ranks that have finalized or left before this one. Waits for
+  // the hub's answer, not for ranks.
+  Status finalize();
 
   // ---- in turn
   // Starts `request` and gives what runs it. At most one unfinished execution for each (plan, peer) at a time.
@@ -78,6 +84,8 @@ class Communicator {
 
   // Called while nothing moves for `idle`: news, lost peers, deadline. `execution` and `request` may be null.
   Status check(Nanoseconds idle, const Execution* execution, const Request* request);
+  // The run ends: takes back what check() has told the hub.
+  void tell_moving();
   int control_descriptor() const { return control_->descriptor(); }
 
   // Collective exchange of a blob with all ranks, in turn; for Split and its kin.
@@ -110,7 +118,10 @@ class Communicator {
   Status departed_error(const Execution& execution, const Request& request) const;
   Status reason_behind(const Status& failure, const Execution* execution, const Request* request);
   std::optional<Status> read_news();
-  void report_stall(const Execution& execution, const Request& request);
+  void report_wait(const Execution& execution, const Request& request, Nanoseconds idle);
+  Status compare_calls();
+  bool all_heard() const { return heard_ == told_hub_ || control_->descriptor() < 0; }
+  std::vector<Call> last_calls() const;
   std::optional<uint64_t> past_tag(uint32_t sequence) const;
   uint32_t next_sequence(const Request& request);
   // Acquire: what earlier holders did to the communicator is seen.
@@ -122,6 +133,7 @@ class Communicator {
   std::unique_ptr<Control> control_;
   std::unique_ptr<Wiring> wiring_;
   std::optional<Tuner> tuner_;
+  Crowd crowd_;
   WaitPolicy wait_policy_;
 
   mutable std::mutex error_mutex_;
@@ -165,7 +177,14 @@ class Communicator {
   std::mutex control_mutex_;                           // check() may be called by several waiting threads
   std::vector<bool> departed_;
   std::optional<Status> told_;  // by the hub: the failure of the group
-  std::pair<uint64_t, uint32_t> stall_reported_{UINT64_MAX, 0};  // ticket and sequence
+  uint32_t told_hub_ = 0, heard_ = 0;  // reports of waits, and those that the hub has answered
+  // Of the last report: the call (ticket and sequence number), how long it had been idle, and whether it still holds.
+  struct Reported {
+    uint64_t ticket = UINT64_MAX;
+    uint32_t sequence = 0;
+    Nanoseconds idle = 0;
+    bool holds = false;
+  } reported_;
 
   mutable std::mutex factor_mutex_;
   std::map<int, Factor> factors_;

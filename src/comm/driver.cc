@@ -43,6 +43,7 @@ void Run::end(Status status) {
   error_ = std::move(status);
   state_ = State::finished;
   finish_wait();
+  batch_.comm->tell_moving();
   // The last use of the communicator: another thread may be waiting to destroy it.
   batch_.comm->end_turn();
 }

@@ -2,11 +2,13 @@
 //
 // Spins a little, then yields, then blocks in poll(2), and looks at the clock, the abort flag and the peers now and then.
 // Where ranks outnumber cores a spinning rank takes the core that its peer needs, so there it yields at once and blocks
-// soon.
+// soon. So it does where others turn out to want the cores: who spins uses up a time slice, and then waits for its turn
+// among them with the message at hand.
 #pragma once
 
 #include <poll.h>
 
+#include <atomic>
 #include <vector>
 
 #include "base/clock.h"
@@ -28,10 +30,30 @@ class Waitable {
   virtual Status check(Nanoseconds since_last_move) = 0;
 };
 
+// How often this thread's core was taken from it because another wanted it, so far. A system call.
+uint64_t core_losses();
+
+// Whether others want the cores that the ranks run on, as seen by those who wait: they lose theirs while they spin. What a
+// hypervisor takes does not count, since giving up the core sooner would not help.
+class Crowd {
+ public:
+  explicit Crowd(uint64_t (*losses)() = core_losses) : losses_(losses) {}
+  // `gap` has passed between two looks of a thread that did little in between.
+  void look(Nanoseconds gap, Nanoseconds now);
+  bool present(Nanoseconds now) const { return now < until_.load(std::memory_order_relaxed); }
+
+ private:
+  uint64_t (*losses_)();
+  // Relaxed, both: hints. Threads that wait at the same time may take each other's losses for new ones.
+  std::atomic<uint64_t> known_losses_{0};
+  std::atomic<Nanoseconds> until_{0};
+};
+
 struct WaitPolicy {
   uint32_t spin_polls = 0;         // polls without giving up the core
   Nanoseconds yield_for = 0;       // then polls with sched_yield in between
   // then blocks, for at most kCheckInterval at a time
+  Crowd* crowd = nullptr;  // while it is present, blocks at the first look; null: nobody watches
 };
 constexpr Nanoseconds kCheckInterval = 50 * kMillisecond;
 

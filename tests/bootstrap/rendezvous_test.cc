@@ -36,7 +36,7 @@ TEST_P(Meeting, AllJoinExchangeAndLeave) {
       EXPECT_EQ(controls[r]->members()[q].pid, 1000 + static_cast<int>(q));
     }
   }
-  for (const auto& control : controls) control->leave();
+  for (const auto& control : controls) control->leave({});
   const Nanoseconds until = steady_now() + 20 * kSecond;
   while (!hub->finished() && steady_now() < until) std::this_thread::yield();
   EXPECT_TRUE(hub->finished());
@@ -102,9 +102,9 @@ TEST(Rendezvous, ARankMayComeBeforeTheHub) {
 TEST(Rendezvous, DeparturesAreToldToTheOthersAndAreNoFailure) {
   const auto hub = make_hub();
   auto controls = make_group(hub->meeting_point(), 3);
-  controls[1]->leave();
+  controls[1]->leave({});
   controls[1].reset();
-  controls[2]->leave();
+  controls[2]->leave({});
   controls[2].reset();
   const ControlNews news = news_until(*controls[0], [](const ControlNews& n) { return n.departed.size() == 2; });
   EXPECT_THAT(news.departed, ::testing::UnorderedElementsAre(Rank{1}, Rank{2}));
@@ -121,7 +121,7 @@ TEST(Rendezvous, AHubThatLeavesOnPurposeIsNoFailure) {
     EXPECT_EQ(control->descriptor(), -1);
     EXPECT_FALSE(news.failure.has_value()) << news.failure->message();
     // The connection is gone; what still wants to use it must not mind, except where an answer is needed.
-    control->report_stall(1, 2, "three");
+    control->report_wait({"three", {}, {{1, 2, "three"}}});
     control->report_failure(Status(tuttiInternalError, "late"));
   }
   const Result<Blobs> blobs = controls[0]->exchange({});

@@ -20,7 +20,7 @@ const Introduction kSelf = {Rank{3}, Rank{7}, "alpha", 4711, 10203};
 TEST(FrameParser, FindsFramesHoweverTheBytesArrive) {
   Bytes stream;
   for (int i = 0; i < 5; ++i) {
-    const SharedFrame one = frame(Type::stall, Bytes(static_cast<size_t>(i) * 100, std::byte{7}));
+    const SharedFrame one = frame(Type::wait, Bytes(static_cast<size_t>(i) * 100, std::byte{7}));
     stream.insert(stream.end(), one->begin(), one->end());
   }
   for (size_t step : {size_t{1}, size_t{3}, size_t{97}, stream.size()}) {
@@ -32,7 +32,7 @@ TEST(FrameParser, FindsFramesHoweverTheBytesArrive) {
         const Result<std::optional<Frame>> next = parser.next();
         ASSERT_TRUE(next.ok());
         if (!next.value()) break;
-        EXPECT_EQ(next.value()->type, Type::stall);
+        EXPECT_EQ(next.value()->type, Type::wait);
         EXPECT_EQ(next.value()->payload.size(), found * 100);
         ++found;
       }
@@ -75,7 +75,9 @@ TEST(Messages, HaveOneLengthOnly) {
                       [](View v) { return decode_contribution(v).has_value(); });
   expect_exact_length(encode(ExchangeResult{1, {bytes_of_text("a"), {}}}),
                       [](View v) { return decode_exchange_result(v).has_value(); });
-  expect_exact_length(encode(Stall{1, 2, "x"}), [](View v) { return decode_stall(v).has_value(); });
+  const std::vector<Call> calls{{1, 2, "x"}, {2, 3, ""}};
+  expect_exact_length(encode(std::span<const Call>(calls)), [](View v) { return decode_calls(v).has_value(); });
+  expect_exact_length(encode(LongWait{"y", {Rank{3}}, calls}), [](View v) { return decode_wait(v).has_value(); });
   expect_exact_length(encode_rank(Rank{4}), [](View v) { return decode_rank(v).has_value(); });
 }
 

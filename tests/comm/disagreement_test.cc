@@ -7,6 +7,7 @@ namespace {
 using testing::AllOf;
 using testing::AnyOf;
 using testing::Each;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -123,6 +124,43 @@ TEST(DisagreementOfOrder, IsAnError) {
   });
   EXPECT_THAT(texts, Each(AllOf(StartsWith("invalid usage"), HasSubstr("barrier"), HasSubstr("all_reduce"))));
 }
+
+using WorldsThatDisagree = WorldTest;
+
+// Each root has only sent and nobody waits for anything: no call of the communicator's fails, but the data is not what the
+// ranks think. The last to finalize hears of it.
+TEST_P(WorldsThatDisagree, AboutTheRootWithoutWaitingHearOfItAtTheEnd) {
+  const Ranks ranks(2);
+  std::vector<int32_t> values(2, 0);
+  for (int r : {0, 1})
+    EXPECT_DONE(tuttiBroadcast(&values[static_cast<size_t>(r)], &values[static_cast<size_t>(r)], 1, tuttiInt32, r,
+                               ranks[r], nullptr));
+  EXPECT_DONE(tuttiCommFinalize(ranks[0]));
+  EXPECT_THAT(problem(tuttiCommFinalize(ranks[1])),
+              AllOf(StartsWith("invalid usage"), HasSubstr("broadcast of 1 int32, root 0"),
+                    HasSubstr("broadcast of 1 int32, root 1")));
+  // And so does the other, where it asks.
+  tuttiResult_t error = tuttiSuccess;
+  EXPECT_DONE(tuttiCommGetAsyncError(ranks[0], &error));
+  EXPECT_EQ(error, tuttiInvalidUsage);
+}
+
+// Rank 1 has only sent, to the root that it knows, and leaves; rank 0 takes itself for the root and waits for it.
+TEST_P(WorldsThatDisagree, AboutTheRootWithOneThatHasLeftNameBoth) {
+  Ranks ranks(3);
+  const std::vector<std::string> texts = ranks.each([&](const Member& me) -> std::string {
+    int32_t value = 1;
+    const std::string text =
+        problem(tuttiReduce(&value, &value, 1, tuttiInt32, tuttiSum, me.rank == 0 ? 0 : 2, me.comm, nullptr));
+    if (me.rank == 1 && text.empty()) ranks.destroy(me.rank);
+    return text;
+  });
+  const auto names_both = AllOf(StartsWith("invalid usage"), HasSubstr("reduce of 1 int32, sum, root 0"),
+                                HasSubstr("reduce of 1 int32, sum, root 2"));
+  EXPECT_THAT(texts, ElementsAre(names_both, AnyOf("", names_both), names_both));
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, WorldsThatDisagree, testing::ValuesIn(worlds({2})), world_name);
 
 }  // namespace
 }  // namespace tutti::test

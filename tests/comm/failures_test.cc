@@ -117,7 +117,7 @@ TEST_P(Failures, AbortEndsWhatIsUnderWay) {
   EXPECT_EQ(tuttiStreamQuery(stream), tuttiInProgress);
   EXPECT_DONE(tuttiCommAbort(ranks[0]));
   ranks.forget(0);
-  EXPECT_THAT(problem(tuttiStreamSynchronize(stream)), AllOf(StartsWith("remote error"), HasSubstr("rank 0 aborted")));
+  EXPECT_THAT(problem(tuttiStreamSynchronize(stream)), AllOf(StartsWith("remote error"), HasSubstr("rank 0 (host"), HasSubstr(") aborted")));
   EXPECT_DONE(tuttiStreamDestroy(stream));
   for (int r = 1; r < n(); ++r)
     EXPECT_THAT(problem(all_reduce(ranks[r])),
@@ -143,6 +143,18 @@ TEST_P(Failures, LaterCallsReturnTheFirstError) {
   EXPECT_THAT(problem(tuttiAllReduce(&value, &value, 1, tuttiInt32, tuttiSum, nullptr, nullptr)),
               StartsWith("invalid argument"));
   EXPECT_EQ("timeout: " + std::string(tuttiGetLastError(ranks[0])), first) << "a wrong call does not hide it";
+}
+
+// Asking is enough: no call of this rank's has to wait for it to hear of the others' errors.
+TEST_P(Failures, OfOthersAreHeardByAsking) {
+  Ranks ranks(n());
+  EXPECT_DONE(tuttiCommAbort(ranks[1]));
+  ranks.forget(1);
+  tuttiResult_t error = tuttiSuccess;
+  // The hub's word takes its time; the test's own limit ends this should it never come.
+  while (error == tuttiSuccess) ASSERT_DONE(tuttiCommGetAsyncError(ranks[0], &error));
+  EXPECT_EQ(error, tuttiRemoteError);
+  EXPECT_THAT(tuttiGetLastError(ranks[0]), AllOf(HasSubstr(name_of(1)), HasSubstr("aborted")));
 }
 
 // The failure of one communicator is none of another's.

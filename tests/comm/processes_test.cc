@@ -1,4 +1,4 @@
-// Ranks as processes, one of which is killed in the middle of its work: the others say so, and which.
+// Ranks as processes, one of which is killed or stopped in the middle of its work: the others say so, and which.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -60,14 +60,21 @@ struct Child {
   std::string text;
 };
 
-[[noreturn]] void work_as(int rank, tuttiUniqueId id, int victim, int victim_rounds, Pipe& said) {
-  // Longer than the parent waits: only news of the death ends the loop in time.
-  const tuttiConfig_t config = config_of(2 * kPatienceMs);
+// What happens to one of the ranks after some rounds.
+struct Mishap {
+  int victim;
+  int signal;
+  int timeout_ms;
+};
+constexpr int kRounds = 20;
+
+[[noreturn]] void work_as(int rank, tuttiUniqueId id, const Mishap& mishap, Pipe& said) {
+  const tuttiConfig_t config = config_of(mishap.timeout_ms);
   tuttiComm_t comm = nullptr;
   std::string text = problem(tuttiCommInitRankConfig(&comm, kRanks, id, rank, &config));
   std::vector<float> values(30'000);
   for (int round = 0; text.empty(); ++round) {
-    if (rank == victim && round == victim_rounds) ::kill(::getpid(), SIGKILL);
+    if (rank == mishap.victim && round == kRounds) ::kill(::getpid(), mishap.signal);
     values.assign(values.size(), 1);
     text = problem(tuttiAllReduce(values.data(), values.data(), values.size(), tuttiFloat32, tuttiSum, comm, nullptr));
     if (text.empty() && values.back() != kRanks) text = "wrong result";
@@ -78,7 +85,7 @@ struct Child {
 }
 
 // Forks all ranks, collects what they say, and ends what is left. The id is made by the parent, or by rank 0's process.
-void run_ranks(int victim, bool parent_makes_id, Child (&children)[kRanks]) {
+void run_ranks(const Mishap& mishap, bool parent_makes_id, Child (&children)[kRanks]) {
   std::optional<tuttiUniqueId> made;
   if (parent_makes_id) made = unique_id();
   Pipe ids[kRanks];
@@ -90,6 +97,9 @@ void run_ranks(int victim, bool parent_makes_id, Child (&children)[kRanks]) {
     ASSERT_GE(child.pid, 0);
     if (child.pid > 0) continue;
     start.close_end(1);
+    // Or what the others say would not end before this one, who may be stopped, does.
+    for (Child& other : children)
+      if (&other != &child) other.said.close_end(1);
     (void)start.read(1);  // until the last holder of the other end has closed it
     tuttiUniqueId id;
     if (made) {
@@ -100,16 +110,18 @@ void run_ranks(int victim, bool parent_makes_id, Child (&children)[kRanks]) {
     } else if (const std::string bytes = ids[rank].read(sizeof id); bytes.size() == sizeof id) {
       std::memcpy(&id, bytes.data(), sizeof id);
     }
-    work_as(rank, id, victim, 20, child.said);
+    work_as(rank, id, mishap, child.said);
   }
   start.close_end(1);
   for (Child& child : children) child.said.close_end(1);
   for (Pipe& pipe : ids) pipe.close_end(1);
-  for (Child& child : children) child.text = child.said.read(kMostText);
+  for (Child& child : children)
+    if (&child != &children[mishap.victim]) child.text = child.said.read(kMostText);
   for (Child& child : children) {
     if (child.text.empty()) ::kill(child.pid, SIGKILL);  // the victim, or one that hangs
     EXPECT_EQ(::waitpid(child.pid, nullptr, 0), child.pid);
   }
+  children[mishap.victim].text = children[mishap.victim].said.read(kMostText);
 }
 
 class Processes : public testing::TestWithParam<std::tuple<bool, const char*, int>> {};
@@ -118,11 +130,27 @@ TEST_P(Processes, SurvivorsNameTheOneThatWasKilled) {
   const auto& [parent_makes_id, transport, victim] = GetParam();
   const Environment environment{{"TUTTI_TRANSPORT", transport}};
   Child children[kRanks];
-  run_ranks(victim, parent_makes_id, children);
+  // Longer than the parent waits: only news of the death ends the work in time.
+  run_ranks({victim, SIGKILL, 2 * kPatienceMs}, parent_makes_id, children);
   EXPECT_EQ(children[victim].text, "");
   for (int rank = 0; rank < kRanks; ++rank) {
     if (rank == victim) continue;
     EXPECT_THAT(children[rank].text, AllOf(StartsWith("remote error"), HasSubstr("rank " + std::to_string(victim)),
+                                           HasSubstr("pid " + std::to_string(children[victim].pid) + ")")))
+        << "rank " << rank;
+  }
+}
+
+// Whoever each of them waits for, it is the stopped rank that all are told of: also where that holds the meeting point.
+TEST_P(Processes, OthersNameTheOneThatIsStopped) {
+  const auto& [parent_makes_id, transport, victim] = GetParam();
+  const Environment environment{{"TUTTI_TRANSPORT", transport}, {"TUTTI_ALGO", "ring"}};
+  Child children[kRanks];
+  run_ranks({victim, SIGSTOP, 3000}, parent_makes_id, children);
+  EXPECT_EQ(children[victim].text, "");
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank == victim) continue;
+    EXPECT_THAT(children[rank].text, AllOf(StartsWith("timeout"), HasSubstr("rank " + std::to_string(victim)),
                                            HasSubstr("pid " + std::to_string(children[victim].pid) + ")")))
         << "rank " << rank;
   }

@@ -195,6 +195,35 @@ TEST(Wait, SpinsAgainAfterAMove) {
   EXPECT_LT(script.trace.rfind('a'), script.trace.size() - 400) << "it blocked right after a move";
 }
 
+// Others want the core: the loop blocks at the next look instead of spinning on.
+TEST(Wait, BlocksSoonWhereTheCoreWasLost) {
+  static uint64_t losses;
+  losses = 1;
+  const auto polls_until_blocked = [](Crowd& crowd, Nanoseconds step) {
+    Script script([](uint64_t poll, bool armed) -> Result<Progress> {
+      if (poll > 100'000) return fail(tuttiInternalError, "never blocked");
+      return armed ? Progress::finished : Progress::blocked;
+    });
+    EXPECT_TRUE(wait_until_finished(script, {50'000, 0, &crowd}, SteppingClock(step)).ok());
+    return script.polls;
+  };
+  Crowd crowd([] { return losses; });
+  EXPECT_LT(polls_until_blocked(crowd, kMillisecond), 1000u) << "gaps, and a core that was taken";
+  Crowd alone([] { return uint64_t{0}; });
+  EXPECT_GE(polls_until_blocked(alone, kMillisecond), 50'000u) << "gaps, but nobody took the core";
+  Crowd steady([] { return ++losses; });
+  EXPECT_GE(polls_until_blocked(steady, 1), 50'000u) << "no gaps";
+}
+
+TEST(Wait, SpinsAgainWhenTheCrowdHasGone) {
+  Crowd crowd([] { return uint64_t{7}; });
+  crowd.look(kMillisecond, kSecond);
+  EXPECT_TRUE(crowd.present(kSecond + kMillisecond));
+  EXPECT_FALSE(crowd.present(2 * kSecond));
+  crowd.look(kMillisecond, 3 * kSecond);
+  EXPECT_FALSE(crowd.present(3 * kSecond)) << "the same count is no new loss";
+}
+
 TEST(WaitPolicy, DoesNotSpinWhereRanksOutnumberCores) {
   EXPECT_GT(wait_policy(2, 2).spin_polls, 0u);
   EXPECT_EQ(wait_policy(3, 2).spin_polls, 0u);

@@ -131,6 +131,7 @@ Result<std::unique_ptr<SendLink>> ShmTransport::open_send(Rank peer, ChannelId c
   Peer& to = peers_[peer];
   auto memory = to.inbox->section(self_, channel);
   if (!memory.ok()) {
+    TUTTI_TRY(to.gone());
     if (!to.inbox->same_process() && !process_lives(to.address.pid, to.address.start_time))
       return fail(tuttiRemoteError, "{} has ended", to.description);
     return memory.status().within(to.description);

@@ -40,16 +40,35 @@ void set_last_error(const Status& status) {
 void retire(tuttiComm_t comm) { retire_handle(comm); }
 void retire(tuttiStream_t stream) { retire_handle(stream); }
 
+namespace {
+
+// What is no pointer to a handle at all is not looked into.
+template <class Handle>
+bool is_handle(const Handle* handle) {
+  constexpr uintptr_t kFirstPage = 4096;
+  const auto address = reinterpret_cast<uintptr_t>(handle);
+  return address >= kFirstPage && address % alignof(Handle) == 0 && handle->mark == Handle::kMark && handle->impl;
+}
+
+Status made_by_parent(const char* what) {
+  return invalid_usage("the {} was made before this process was forked and stays its parent's; a forked child makes its "
+                       "own, and need not end this one", what);
+}
+
+}  // namespace
+
 Status check_comm(tuttiComm_t comm) {
   if (!comm) return invalid_argument("the communicator is NULL");
-  if (comm->mark != tuttiComm::kMark || !comm->impl)
-    return invalid_argument("the communicator is no handle of Tutti, or was destroyed");
+  if (!is_handle(comm)) return invalid_argument("the communicator is no handle of Tutti, or was destroyed");
+  if (comm->made_in != fork_generation()) return made_by_parent("communicator");
   return {};
 }
 
 Status check_stream(tuttiStream_t stream) {
-  if (stream && (stream->mark != tuttiStream::kMark || !stream->impl))
+  if (!stream) return {};
+  if (!is_handle(stream))
     return invalid_argument("the stream is no handle of Tutti, or was destroyed; NULL runs in the calling thread");
+  if (stream->made_in != fork_generation()) return made_by_parent("stream");
   return {};
 }
 

@@ -2,6 +2,7 @@
 // tuttiGetLastError, and no exception going out.
 #pragma once
 
+#include "base/fork.h"
 #include "base/no_throw.h"
 #include "comm/communicator.h"
 #include "comm/group.h"
@@ -13,11 +14,13 @@ struct tuttiComm {
   static constexpr uint64_t kMark = 0x7475747469636f6dULL;  // "tutticom"
   uint64_t mark = kMark;
   std::unique_ptr<tutti::Communicator> impl;
+  uint64_t made_in = tutti::fork_generation();
 };
 struct tuttiStream {
   static constexpr uint64_t kMark = 0x7475747469737472ULL;  // "tuttistr"
   uint64_t mark = kMark;
   std::unique_ptr<tutti::Stream> impl;
+  uint64_t made_in = tutti::fork_generation();
 };
 
 namespace tutti {

@@ -1,4 +1,7 @@
 // Wrong arguments: each is named with what is allowed, nothing is sent, and the communicator stays as good as new.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstring>
 
 #include "ranks.h"
@@ -89,6 +92,29 @@ TEST_F(Arguments, NullAndDestroyedCommunicators) {
   EXPECT_REFUSED(tuttiCommAbort(gone), "was destroyed");
   uint64_t none[8] = {1, 2, 3};
   EXPECT_REFUSED(tuttiBarrier(reinterpret_cast<tuttiComm_t>(none), nullptr), "no handle of Tutti");
+  for (const uintptr_t no_pointer : {uintptr_t{8}, uintptr_t{0x7001}, UINTPTR_MAX}) {
+    EXPECT_REFUSED(tuttiBarrier(reinterpret_cast<tuttiComm_t>(no_pointer), nullptr), "no handle of Tutti");
+    EXPECT_REFUSED(tuttiStreamSynchronize(reinterpret_cast<tuttiStream_t>(no_pointer)), "no handle of Tutti");
+  }
+}
+
+// It may neither use its parent's communicator, whose memory and sockets it shares, nor end it.
+TEST_F(Arguments, HandlesOfTheParentOfAFork) {
+  tuttiStream_t stream = nullptr;
+  ASSERT_DONE(tuttiStreamCreate(&stream));
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const bool refused = tuttiBarrier(comm_, nullptr) == tuttiInvalidUsage &&
+                         tuttiCommAbort(comm_) == tuttiInvalidUsage && tuttiCommDestroy(comm_) == tuttiInvalidUsage &&
+                         tuttiStreamSynchronize(stream) == tuttiInvalidUsage &&
+                         std::string(tuttiGetLastError(nullptr)).find("before this process was forked") != std::string::npos;
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_DONE(tuttiStreamDestroy(stream));
 }
 
 TEST_F(Arguments, DestroyedAndNullStreams) {

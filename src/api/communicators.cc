@@ -235,7 +235,7 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
 tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
   return api_call([&]() -> Status {
     TUTTI_TRY(check_comm(comm));
-    const Status aborted = comm->impl->abort();
+    const Status aborted = comm->impl->latch_abort();
     if (open_group_needs(*comm->impl)) call_off_open_group(aborted);
     free_handle(comm);
     return {};

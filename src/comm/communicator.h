@@ -56,7 +56,7 @@ class Communicator {
   Status latch(const Status& status);
   // The same for the failure of an operation under way (null: of none), after asking the hub for its reason. In turn.
   Status latch_failure(const Status& failure, const Execution* execution, const Request* request);
-  Status abort();  // latches that this rank has aborted
+  Status latch_abort();  // latches that this rank has aborted
   // What error() says, after a look at what the hub has told. Any thread; non-blocking.
   Status ask_for_error();
 

@@ -35,7 +35,7 @@ Status Communicator::latch(const Status& status) {
   return status;
 }
 
-Status Communicator::abort() {
+Status Communicator::latch_abort() {
   return latch(fail(tuttiRemoteError, "{} aborted the communicator", describe_self()));
 }
 

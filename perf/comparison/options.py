@@ -33,13 +33,14 @@ def add_case_options(parser, nranks, sizes, rounds, seconds):
                         help=f"of {', '.join(subjects.COLLECTIVES)}; default all_reduce")
     parser.add_argument("-n", "--nranks", type=listed(int), default=nranks, metavar="N,...",
                         help=f"numbers of ranks; default {','.join(map(str, nranks))}")
-    parser.add_argument("--transport", type=listed(str), default=["shm"], metavar="NAME,...", help="shm, tcp; default shm")
+    parser.add_argument("--transport", type=listed(str), default=["shm"], metavar="NAME,...",
+                        help="shm, tcp; default shm")
     parser.add_argument("--sizes", type=listed(parse_size), default=listed(parse_size)(sizes), metavar="BYTES,...",
                         help=f"default {sizes}")
     parser.add_argument("--rounds", type=int, default=rounds, metavar="N", help=f"default {rounds}")
     parser.add_argument("--seconds", type=float, default=seconds, metavar="S",
                         help=f"measuring time per size and run, at least 5 calls; default {seconds}")
-    parser.add_argument("--timeout", type=float, default=120, metavar="S", help="per run; default 120")
+    parser.add_argument("--timeout", type=float, default=60, metavar="S", help="per run; default 60")
     parser.add_argument("--lock", type=Path, metavar="FILE",
                         help="hold an exclusive flock(1) on FILE during each round, one round at a time")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all that was measured")

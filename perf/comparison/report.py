@@ -3,6 +3,8 @@
 A repetition is near or far by the distance measured before and after it; repetitions of different kinds are never
 mixed. Where every rank has a core, one during which somebody else had a rank's core is left out. Per kind, subject and
 size the value is the median over the rounds of the median over a run's repetitions.
+
+An entry is one case of the JSON: {"collective", "nranks", "transport", "bound": every rank has a core, "runs"}.
 """
 
 from statistics import median
@@ -23,15 +25,16 @@ def kind_between(before, after):
     return "far" if before >= FAR_NS else "near"
 
 
-def samples_of(run, bound, transport):
+def samples_of(entry, run):
     """(name, bytes, kind, µs, ping) of each repetition. Where ranks outnumber cores there is one kind: any."""
+    bound = entry["bound"]
     for result in run.get("results", []):
         name = result["collective"] if run["kind"] == "floor" else run["subject"]  # the floor has several kernels
         pings = result["ping_ns"] or [run["ping_ns"][0]] * len(result["times_us"]) + [run["ping_ns"][1]]
         for i, time in enumerate(result["times_us"]):
             before, after = pings[i], pings[i + 1]
             kind = "any" if before is None or not bound else kind_between(before, after)
-            if bound and transport == "shm" and result["displaced"][i] > MOST_DISPLACED:
+            if bound and entry["transport"] == "shm" and result["displaced"][i] > MOST_DISPLACED:
                 kind = "disturbed"
             yield name, result["bytes"], kind, time, before
 
@@ -39,11 +42,11 @@ def samples_of(run, bound, transport):
 class Medians:
     """Of one case and one kind of distance: times[name][bytes] in µs."""
 
-    def __init__(self, runs, kind, bound, transport):
+    def __init__(self, entry, runs, kind):
         self.kind = kind
         values, pings, self.repetitions = {}, [], 0
         for number, run in enumerate(runs):
-            for name, size, of_kind, time, ping in samples_of(run, bound, transport):
+            for name, size, of_kind, time, ping in samples_of(entry, run):
                 if of_kind == kind:
                     values.setdefault(name, {}).setdefault(size, {}).setdefault(number, []).append(time)
                     pings.append(ping)
@@ -66,38 +69,39 @@ class Medians:
 
     def floor(self, size):
         """µs: the better of the ideal in-place kernels; below a page, one line's way. None where nobody measured it."""
-        kernels = [self.times[name][size] for name in ("in_place_ordinary", "in_place_streaming")
-                   if size in self.times.get(name, {})]
-        if kernels:
-            return min(kernels)
-        measured = "in_place_ordinary" in self.times and size < 4096
-        return self.ping_ns / 1000 if measured and self.ping_ns else None
+        kernels = [self.times.get(name) for name in ("in_place_ordinary", "in_place_streaming")]
+        if None in kernels or not self.ping_ns:
+            return None
+        if size < 4096:
+            return self.ping_ns / 1000
+        return min(kernel[size] for kernel in kernels) if all(size in kernel for kernel in kernels) else None
 
 
-def left_out(runs, bound, transport):
+def left_out(entry):
     """How many repetitions no table shows: {why: how many}."""
-    kinds = [kind for run in runs for _, _, kind, _, _ in samples_of(run, bound, transport)]
+    kinds = [kind for run in entry["runs"] for _, _, kind, _, _ in samples_of(entry, run)]
     return {"the distance changed": kinds.count("changed"), "somebody else had a rank's core": kinds.count("disturbed"),
             "in all": len(kinds)}
 
 
-def medians_by_kind(runs, order, bound, transport):
-    """One Medians for each kind of distance that has something to compare, the best covered first."""
-    runs = sorted(runs, key=lambda run: order.get(run["subject"], 0))
-    kinds = [Medians(runs, kind, bound, transport) for kind in KINDS]
+def medians_by_kind(entry, order):
+    """One Medians for each kind of distance that has something to compare, the best covered first. `order`: the place of
+    each subject in the tables."""
+    runs = sorted(entry["runs"], key=lambda run: order.get(run["subject"], 0))
+    kinds = [Medians(entry, runs, kind) for kind in KINDS]
     kinds = [medians for medians in kinds if medians.tuttis or medians.peers]
     return sorted(kinds, key=lambda medians: -medians.repetitions)
 
 
-def is_covered(runs, rounds, bound, transport):
+def is_covered(entry, rounds):
     """Whether there is a kind of distance of which everybody has `rounds` runs at every size. Runs that failed do not
     count against it: they would fail again."""
-    points = {(run["subject"], result["bytes"]) for run in runs for result in run.get("results", [])}
-    covered = {kind: {} for kind in KINDS}
-    for number, run in enumerate(runs):
-        for _, size, kind, _, _ in samples_of(run, bound, transport):
+    points, covered = set(), {kind: {} for kind in KINDS}
+    for number, run in enumerate(entry["runs"]):
+        for name, size, kind, _, _ in samples_of(entry, run):
+            points.add((name, size))
             if kind in covered:
-                covered[kind].setdefault((run["subject"], size), set()).add(number)
+                covered[kind].setdefault((name, size), set()).add(number)
     return any(all(len(found.get(point, ())) >= rounds for point in points) for found in covered.values())
 
 
@@ -117,7 +121,6 @@ def number(value):
 
 def rows_of(medians):
     """The table's header and rows, as strings."""
-    tutti = medians.tuttis[0] if medians.tuttis else None
     with_floor = any(medians.floor(size) for size in medians.sizes())
     header = ["bytes", *medians.tuttis, *medians.peers, *(["floor"] if with_floor else []), "best peer",
               *(f"best/{name}" for name in medians.tuttis)]

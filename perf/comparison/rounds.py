@@ -13,8 +13,15 @@ from . import programs, subjects
 from .programs import Missing
 
 
+MOST_FAILURES = 2  # then a subject is left out of a case: it would only cost time
+
+
 class Failed(Exception):
-    """A run that did not end well, in words."""
+    """A run that did not end well, in words, and what it had printed by then."""
+
+    def __init__(self, why, out=""):
+        super().__init__(why)
+        self.out = out
 
 
 def run_program(argv, variables, timeout_s):
@@ -26,19 +33,20 @@ def run_program(argv, variables, timeout_s):
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGTERM)  # launchers end their ranks
         try:
-            process.communicate(timeout=10)
+            out, _ = process.communicate(timeout=10)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-        raise Failed(f"not done after {timeout_s:.0f} s") from None
+            out, _ = process.communicate()
+        raise Failed(f"not done after {timeout_s:.0f} s", out) from None
     if process.returncode != 0:
         lines = [line for line in err.splitlines() + out.splitlines() if line.strip(" -")]
-        raise Failed(f"exit status {process.returncode}: {' '.join(lines[:3])}")
+        raise Failed(f"exit status {process.returncode}: {' '.join(lines[:3])}", out)
     return out
 
 
 def json_lines(text):
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    """The objects among the lines; a last line may have been cut off."""
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
 
 
 def distance_ns(pingpong):
@@ -60,17 +68,20 @@ def machine_to_itself(path):
 
 
 class Comparison:
-    def __init__(self, subjects, sizes, seconds, timeout_s, lock=None, say=print):
-        self.subjects, self.sizes, self.seconds = subjects, sizes, seconds
+    def __init__(self, everybody, sizes, seconds, timeout_s, lock=None, say=print):
+        self.subjects, self.sizes, self.seconds = everybody, sizes, seconds
         self.timeout_s, self.lock, self.say = timeout_s, lock, say
         self.pingpong = programs.pingpong()
         self.missing = {}  # name -> why
+        self.failures = {}  # (case, name) -> how often
 
     def start(self, case):
         """[(subject, argv)] of those that can be measured; compiles what needs to be."""
         started = []
         for subject in self.subjects:
             if not subject.measures(case) or subject.name in self.missing:
+                continue
+            if self.failures.get((case, subject.name), 0) >= MOST_FAILURES:
                 continue
             try:
                 started.append((subject, subject.command(case)))
@@ -80,7 +91,7 @@ class Comparison:
         return started
 
     def run(self, subject, argv, case):
-        """One run: {"ping_ns": [before, after], "results": [...]} or {"error": ...}."""
+        """One run: {"ping_ns": [before, after], "results": [...]}, and "error" where it did not end well."""
         sizes = [size for size in self.sizes if subject.kind != "floor" or size % 4096 == 0]
         if not sizes:
             return None
@@ -98,8 +109,9 @@ class Comparison:
                 argv += ["--store", str(store / "store")]
             try:
                 run["results"] = json_lines(run_program(argv, subject.variables(case), self.timeout_s))
-            except Failed as failed:
-                run["error"] = str(failed)
+            except Failed as failed:  # the sizes that it got through still count
+                run.update(error=str(failed), results=json_lines(failed.out))
+                self.failures[case, subject.name] = self.failures.get((case, subject.name), 0) + 1
                 self.say(f"{subject.name}: {failed}")
         run["ping_ns"] = [before, distance_ns(self.pingpong)]
         return run

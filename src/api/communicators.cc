@@ -225,6 +225,9 @@ tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
 tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
   return api_call([&]() -> Status {
     TUTTI_TRY(check_comm(comm));
+    if (open_group_needs(*comm->impl))
+      return invalid_usage("the communicator is needed by calls in this thread's open group; end the group with "
+                           "tuttiGroupEnd first, or use tuttiCommAbort");
     free_handle(comm);
     return {};
   });
@@ -233,8 +236,9 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
 tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
   return api_call([&]() -> Status {
     TUTTI_TRY(check_comm(comm));
-    (void)comm->impl->latch(fail(tuttiRemoteError, "rank {} aborted the communicator",
-                                 static_cast<uint32_t>(comm->impl->rank())));
+    const Status aborted = comm->impl->latch(fail(tuttiRemoteError, "rank {} aborted the communicator",
+                                                  static_cast<uint32_t>(comm->impl->rank())));
+    if (open_group_needs(*comm->impl)) call_off_open_group(aborted);
     free_handle(comm);
     return {};
   });

@@ -122,6 +122,14 @@ constexpr ConfigVariable kVariables[] = {
        return {};
      },
      [](const Config& c) { return std::to_string(c.sockets_per_link); }},
+    {"TUTTI_SOCKET_CONGESTION", "name", "",
+     "TCP congestion control of all connections, one that the kernel has, such as cubic or bbr. Not set: cubic within a "
+     "host, the system's choice between hosts.",
+     [](Config& c, std::string_view v) -> Status {
+       c.socket_congestion = v;
+       return {};
+     },
+     [](const Config& c) { return c.socket_congestion; }},
     {"TUTTI_TIMEOUT", "seconds", "300",
      "An operation or a meeting without progress for this long is an error. Decimals are allowed.",
      [](Config& c, std::string_view v) -> Status {

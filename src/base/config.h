@@ -62,6 +62,7 @@ struct Config {
   AddressFamily socket_family = AddressFamily::any;
   PortRange port_range;
   uint32_t sockets_per_link = 1;
+  std::string socket_congestion;  // TUTTI_SOCKET_CONGESTION; empty: chosen per connection
   Nanoseconds timeout = 300 * kSecond;
   LogLevel debug = LogLevel::warn;
   NameList debug_subsys;

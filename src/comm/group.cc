@@ -113,6 +113,16 @@ Status submit_meeting(std::function<Status()> meeting) {
   return {};
 }
 
+bool open_group_needs(const Communicator& comm) {
+  const auto& entries = open_group.entries;
+  return !open_group.meetings.empty() ||
+         std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.comm == &comm; });
+}
+
+void call_off_open_group(const Status& why) {
+  if (open_group.depth > 0 && open_group.refused.ok()) open_group.refused = why;
+}
+
 void group_start() { ++open_group.depth; }
 
 Status accept(Status checked) {

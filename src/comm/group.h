@@ -19,6 +19,11 @@ Status submit_meeting(std::function<Status()> meeting);
 // so none of the group is carried out.
 Status accept(Status checked);
 
+// Whether the calling thread's open group holds calls on `comm`, or meetings, any of which may use it.
+bool open_group_needs(const Communicator& comm);
+// Nothing of the calling thread's open group, if there is one, will be carried out; its end returns `why`.
+void call_off_open_group(const Status& why);
+
 void group_start();
 // Runs what was collected, at the outermost level. Errors: the first one; a call without group_start().
 Status group_end();

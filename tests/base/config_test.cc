@@ -66,6 +66,7 @@ TEST(Config, GoodValuesReadBackAsTheyAreShown) {
        {{"any", "any"}, {"ipv4", "ipv4"}, {"IPv6", "ipv6"}, {"AF_INET", "ipv4"}, {"af_inet6", "ipv6"}}},
       {"TUTTI_PORT_RANGE", {{"29500", "29500"}, {"1-65535", "1-65535"}, {"7-7", "7"}}},
       {"TUTTI_SOCKETS_PER_LINK", {{"1", "1"}, {"16", "16"}}},
+      {"TUTTI_SOCKET_CONGESTION", {{"cubic", "cubic"}, {"bbr", "bbr"}}},
       {"TUTTI_TIMEOUT", {{"5", "5"}, {"0.25", "0.25"}, {"1000000", "1000000"}, {"0.000000001", "0.000000001"}}},
       {"TUTTI_DEBUG", {{"none", "NONE"}, {"Version", "VERSION"}, {"INFO", "INFO"}, {"trace", "TRACE"}}},
       {"TUTTI_DEBUG_SUBSYS", {{"INIT,net", "INIT,NET"}, {"^coll", "^COLL"}, {"ALL", "ALL"}}},

@@ -144,7 +144,8 @@ TEST(JoinFails, AfterTheTimeoutNamingWhoIsMissing) {
 
 TEST(JoinFails, WhenNobodyListens) {
   const uint16_t port = port_of(listen_tcp(parse_address("127.0.0.1", 0).value(), {}).value().address);
-  const ControlResult result = join({"127.0.0.1", port, 1, {}}, introduction(0, 1), loopback_config(0.2));
+  // Long enough for a first refusal on a crowded machine.
+  const ControlResult result = join({"127.0.0.1", port, 1, {}}, introduction(0, 1), loopback_config(2));
   EXPECT_EQ(result.status().code(), tuttiTimeout);
   EXPECT_THAT(text(result), AllOf(HasSubstr(std::to_string(port)), HasSubstr("ECONNREFUSED")));
   const ControlResult unknown = join({"no-such-host.invalid", 1, 1, {}}, introduction(0, 1), loopback_config(0.2));

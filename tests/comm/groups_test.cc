@@ -4,6 +4,7 @@
 namespace tutti::test {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -196,6 +197,29 @@ TEST(GroupErrors, TwoStreamsForOneCommunicator) {
 }
 
 // A rank that cannot be made takes the group's operations with it, and leaves nothing for the next group.
+TEST(GroupErrors, DestroyWaitsForTheEndOfTheGroup) {
+  const Ranks ranks(1);
+  float value = 1;
+  ASSERT_DONE(tuttiGroupStart());
+  ASSERT_DONE(tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, ranks[0], nullptr));
+  EXPECT_THAT(problem(tuttiCommDestroy(ranks[0])), AllOf(StartsWith("invalid usage"), HasSubstr("tuttiGroupEnd")));
+  EXPECT_DONE(tuttiGroupEnd());
+  expect_usable(ranks);
+}
+
+TEST(GroupErrors, AbortCallsOffTheGroup) {
+  Ranks ranks(1);
+  float value = 1;
+  ASSERT_DONE(tuttiGroupStart());
+  ASSERT_DONE(tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, ranks[0], nullptr));
+  EXPECT_DONE(tuttiCommAbort(ranks[0]));
+  ranks.forget(0);
+  EXPECT_THAT(problem(tuttiGroupEnd()), HasSubstr("rank 0 aborted the communicator"));
+  // The next group starts empty.
+  ASSERT_DONE(tuttiGroupStart());
+  EXPECT_DONE(tuttiGroupEnd());
+}
+
 TEST(GroupErrors, AMeetingThatFails) {
   const Environment environment;
   const Ranks ranks(1);

@@ -57,6 +57,15 @@ TEST(TcpFailures, AnInterfaceThatDoesNotExistListsThoseThatDo) {
   EXPECT_THAT(text(made.status()), AllOf(HasSubstr("nosuch0"), HasSubstr("lo")));
 }
 
+TEST(TcpFailures, ACongestionControlThatTheKernelHasNotListsThoseThatItHas) {
+  auto context = loopback_context(0, 1);
+  context.config.socket_congestion = "nosuch";
+  const auto made = make_tcp_transport(context);
+  ASSERT_FALSE(made.ok());
+  EXPECT_EQ(made.status().code(), tuttiInvalidUsage);
+  EXPECT_THAT(text(made.status()), AllOf(HasSubstr("TUTTI_SOCKET_CONGESTION=nosuch"), HasSubstr("cubic")));
+}
+
 TEST(TcpFailures, UnreachablePeersAreGivenAReason) {
   auto mine = make_tcp_transport(loopback_context(0, 6));
   ASSERT_TRUE(mine.ok());

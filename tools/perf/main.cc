@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "base/host.h"
@@ -105,8 +106,12 @@ Status check_root(Process& process) {
 bool run_ranks(Process& process, Sentinel& sentinel, bool& met) {
   const int threads = process.options.threads;
   std::vector<std::thread> ranks;
+  const auto no_thread = [&](const std::system_error& e) {
+    report_failure(process, -1, system_error("starting a thread", e.code().value(), "raise ulimit -u or ulimit -v"));
+    sentinel.failed();
+  };
   // Meeting may take long, so it is done beside the main thread, which listens to signals.
-  std::thread first([&] {
+  const auto meet = [&] {
     Status status = process.world.meet(process.options);
     if (status.ok()) status = check_root(process);
     if (status.ok() && !process.options.parallel_init) status = process.world.join_all(process.options);
@@ -114,14 +119,27 @@ bool run_ranks(Process& process, Sentinel& sentinel, bool& met) {
     if (met) return sentinel.finished();
     report_failure(process, -1, status);
     sentinel.failed();
-  });
+  };
+  std::thread first;
+  try {
+    first = std::thread(meet);
+  } catch (const std::system_error& e) {
+    no_thread(e);
+    return true;
+  }
   if (!sentinel.wait(1, process.stop, kAtOnce)) {
     first.detach();
     return false;
   }
   first.join();
   if (!met) return true;
-  for (int t = 0; t < threads; ++t) ranks.emplace_back(rank_thread, std::ref(process), std::ref(sentinel), t);
+  for (int t = 0; t < threads; ++t) {
+    try {
+      ranks.emplace_back(rank_thread, std::ref(process), std::ref(sentinel), t);
+    } catch (const std::system_error& e) {
+      no_thread(e);
+    }
+  }
   const bool everybody_ended = sentinel.wait(threads, process.stop, kWhileRunning);
   for (std::thread& rank : ranks) everybody_ended ? rank.join() : rank.detach();
   return everybody_ended;

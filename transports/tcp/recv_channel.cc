@@ -16,6 +16,8 @@ namespace {
 constexpr size_t kMaxScatter = 64;
 // As on the sending side: one call moves at most this, so that one link does not keep the others waiting.
 constexpr size_t kMaxReadBytes = 1024 * 1024;
+// How often the listener is asked, before each of them, for the connection that the peer may have made instead.
+constexpr uint32_t kLooksAfterEnd = 64;
 
 // The bytes [offset, offset + bytes) of the pieces, as far as they fit into kMaxScatter entries of `out`. Returns the
 // number of entries; `room` is theirs in bytes.
@@ -130,8 +132,11 @@ bool RecvChannel::find_connection(Stripe& stripe) {
 
 bool RecvChannel::read_answer(Stripe& stripe) {
   Connection& made = *stripe.made;
-  stripe.answer_bytes += outcome_of(stripe, made, ::recv(made.fd(), stripe.answer.data() + stripe.answer_bytes,
-                                                         kHelloBytes - stripe.answer_bytes, MSG_DONTWAIT));
+  const ssize_t got = ::recv(made.fd(), stripe.answer.data() + stripe.answer_bytes, kHelloBytes - stripe.answer_bytes,
+                             MSG_DONTWAIT);
+  // A peer that sends on a connection of its own may have sent all and left while that one still waits at our listener.
+  if (got == 0 && stripe.looks_after_end++ < kLooksAfterEnd) return false;
+  stripe.answer_bytes += outcome_of(stripe, made, got);
   if (!status_.ok() || stripe.answer_bytes < kHelloBytes) return false;
   const Hello expected{proof_.source, proof_.self, proof_.channel, static_cast<uint16_t>(&stripe - stripes_.data()),
                        static_cast<uint16_t>(stripes_.size())};

@@ -63,6 +63,7 @@ class RecvChannel {
     Connection* current = nullptr;  // one of the two
     bool moved = false;             // the source has left `called`
     HelloBytes answer;              // on `made`
+    uint32_t looks_after_end = 0;  // at `made`, whose end came instead of an answer
     size_t answer_bytes = 0;
     std::optional<Hello::Kind> answer_kind;
 

@@ -21,8 +21,12 @@ bool is_link_local(const sockaddr_storage& address);
 struct ConnectionSettings {
   TcpOptions options;
   Nanoseconds timeout = 0;        // config.timeout
+  std::string congestion;         // config.socket_congestion
   size_t descriptors_wanted = 0;  // what one link to and from every rank takes, for the message about a low limit
 };
+
+// tuttiInvalidUsage when the kernel has no such congestion control, or keeps it for root; lists what it has.
+Status check_congestion(const std::string& name);
 
 // A non-blocking socket for a connection, its options set. `same_host`: both ends are on this host.
 Result<Fd> make_connection_socket(int family, bool same_host, const ConnectionSettings& settings);

@@ -1,21 +1,23 @@
 // The tcp transport: put links over TCP sockets, IPv4 or IPv6.
 //
-// Every rank listens on one port of its chosen interface. A link is one connection (config.sockets_per_link of them:
-// its stripes) from the sending to the receiving rank, and bytes travel in that direction only: closing can then never
-// discard what has been sent, because there is never anything unread on the sender's side. The first bytes of a
-// connection are a hello that proves, by HMAC-SHA256, the key of the communicator and the cookie of this listener;
-// whoever cannot say it within 5 s is dropped without a word.
+// Every rank listens on one port of its chosen interface. The links of a channel between two ranks, one each way, share a
+// connection (config.sockets_per_link of them: their stripes), which whoever opens a send end first makes. Where both do
+// at the same time there are two, and the rank with the higher number moves to the other's with its next message. What
+// each end sends begins with a hello that proves, by HMAC-SHA256, the key of the communicator and the cookie of the
+// listener; whoever connects and cannot say it within 5 s is dropped without a word.
 //
 //   sender    put() -> sendmsg(header + the caller's pieces), what the kernel does not take at once from progress()
-//   receiver  receive() -> header, then readv() straight into the caller's pieces
+//   receiver  receive() -> readv(the rest of the payload straight into the caller's pieces, the next header)
 //
 // A message of at most 1 KiB is copied when the kernel does not take it at once, so that retired() counts it right
 // after put(). A message of at least TcpOptions::stripe_threshold_bytes is cut into equal parts, one per stripe.
 //
-// Cost: one descriptor per connection, two for the listener; 2 KiB of memory per receiving connection.
-// Links must be destroyed before their transport. Destroying a link closes its connections as soon as everything that
+// Cost: one descriptor per connection, two for the listener; 8 KiB of memory per connection that is received from; per
+// message one system call at each end, as long as the kernel takes, and has, all of it.
+// Links must be destroyed before their transport. Destroying a send link ends its direction as soon as everything that
 // the transport owns a copy of has been sent; what was neither retired nor detached is abandoned, and the receiver sees
-// a connection that ends in mid-message. Destroying the transport abandons all that drained() still waits for.
+// a connection that ends in mid-message. A connection is closed with the second of its links: a receive link that is
+// destroyed alone only stops reading. Destroying the transport abandons all that drained() still waits for.
 #pragma once
 
 #include <memory>

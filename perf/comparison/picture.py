@@ -132,7 +132,7 @@ class Panel:
     def labels(self):
         ends = [(self.y.at(list(points.values())[-1]), self.x.at(list(points)[-1]), s) for s, points in self.lines]
         ends = [(y, i, x, s) for i, (y, x, s) in enumerate(ends)]
-        for y, _, _, s in spread(ends, TOP, HEIGHT - BOTTOM):
+        for y, _, _, s in spread(ends, TOP, HEIGHT - BOTTOM - LINE_HEIGHT):
             yield f'<text class="{s.look}" x="{self.right + 10}" y="{y + 4:.1f}">{escape(s.name)}</text>'
 
 

@@ -10,6 +10,7 @@ An entry is one case of the JSON: {"collective", "nranks", "transport", "bound":
 from statistics import median
 
 FAR_NS = 120  # on the machines seen so far processors are 45 to 60 or 200 to 280 ns apart
+MOST_NS = 2000  # no distance: the two did not run at the same time
 
 # The greatest part of a repetition that a rank may have waited for its core. Alone on a machine it is below 0.01, but
 # ranks that block in the kernel and are woken wait a little each time, so it is not asked of tcp.
@@ -19,7 +20,9 @@ KINDS = ("near", "far", "any")
 
 
 def kind_between(before, after):
-    """near, far, or changed (the machine moved the processors meanwhile)."""
+    """near, far, changed (the machine moved the processors meanwhile), or disturbed."""
+    if max(before, after) > MOST_NS:
+        return "disturbed"
     if (before >= FAR_NS) != (after >= FAR_NS):
         return "changed"
     return "far" if before >= FAR_NS else "near"
@@ -33,7 +36,7 @@ def samples_of(entry, run):
         pings = result["ping_ns"] or [run["ping_ns"][0]] * len(result["times_us"]) + [run["ping_ns"][1]]
         for i, time in enumerate(result["times_us"]):
             before, after = pings[i], pings[i + 1]
-            kind = "any" if before is None or not bound else kind_between(before, after)
+            kind = "any" if before is None or after is None or not bound else kind_between(before, after)
             if bound and entry["transport"] == "shm" and result["displaced"][i] > MOST_DISPLACED:
                 kind = "disturbed"
             yield name, result["bytes"], kind, time, before

@@ -152,7 +152,7 @@ Work recv_blocks_work(double m) { return {.steps = m, .messages = m, .received =
 Work send_all_work(double m) { return {.steps = 1, .messages = m, .sent = m}; }
 Work fold_all_work(double m) { return {.steps = 1, .messages = m, .received = m, .folded = m, .stored = 1}; }
 constexpr Work kCopy = {.steps = 1, .stored = 1};
-constexpr Work kWait = {.waits = 1};
+constexpr Work kWait = {.waits = 1, .awaited = 1};
 
 CostTerms pairs_in_step(const Shape& shape, uint32_t chunks_per_copy, const Work& rank) {
   if (shape.nranks == 1) return alone_terms(shape);

@@ -69,6 +69,7 @@ Work circulant_reduce_scatter_work(uint32_t n) {
   const double rounds = rounds_of(n), blocks = n - 1.0, without_partner = n > 2 ? n % 2 : 0;
   return {.steps = 2 * rounds + without_partner,
           .waits = rounds,
+          .awaited = blocks,
           .messages = 2 * rounds,
           .sent = blocks,
           .received = blocks,
@@ -80,6 +81,7 @@ Work circulant_all_gather_work(uint32_t n) {
   const double rounds = rounds_of(n), blocks = n - 1.0;
   return {.steps = 2 * rounds,
           .waits = rounds,
+          .awaited = blocks,
           .messages = 2 * rounds,
           .sent = blocks,
           .received = blocks,

@@ -28,7 +28,7 @@ Plan recv(const Shape& shape, Rank) {
 CostTerms terms(const Shape&) {
   constexpr Work kSender = {.steps = 1, .messages = 1, .sent = 1};
   constexpr Work kReceiver = {.steps = 1, .messages = 1, .received = 1, .stored = 1};
-  const Work both = kSender + kReceiver + Work{.waits = 1};
+  const Work both = kSender + kReceiver + Work{.waits = 1, .awaited = 1};
   return {.chunks = 1,
           .copies = 1,
           .peers = 1,

@@ -70,12 +70,12 @@ CostTerms all_reduce_terms(const Shape& shape) {
   if (n == 1) return alone_terms(shape);
   const double rounds = std::bit_width(ranks) - 1, extras = n - ranks;
   const Work send = {.messages = 1, .sent = 1};
-  const Work fold = {.steps = 1, .waits = 1, .messages = 1, .received = 1, .folded = 1, .stored = 1};
+  const Work fold = {.steps = 1, .waits = 1, .awaited = 1, .messages = 1, .received = 1, .folded = 1, .stored = 1};
   const Work plain = Work{.steps = 1} + rounds * (send + fold);
   if (extras == 0) return terms_in_step(shape, shape.lanes, static_cast<uint32_t>(rounds), plain);
-  const Work extra = Work{.steps = 2, .waits = 1, .messages = 2, .sent = 1, .received = 1, .stored = 1};
+  const Work extra = Work{.steps = 2, .waits = 1, .awaited = 1, .messages = 2, .sent = 1, .received = 1, .stored = 1};
   Work partner = (rounds + 1) * (fold + send);
-  if (2 * extras <= ranks) partner.waits = rounds;
+  if (2 * extras <= ranks) partner.waits = partner.awaited = rounds;
   CostTerms terms = terms_in_step(shape, shape.lanes, static_cast<uint32_t>(rounds) + 1, extra + partner);
   terms.busiest = partner;
   terms.all = extras * (extra + partner) + (ranks - extras) * plain;

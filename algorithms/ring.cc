@@ -132,6 +132,7 @@ CostTerms ring_terms(const Shape& shape, double hops, double folds, double store
   return terms_in_step(shape, shape.nranks * shape.lanes, 1,
                        {.steps = hops + 1,
                         .waits = hops,
+                        .awaited = hops,
                         .messages = 2 * hops,
                         .sent = hops,
                         .received = hops,
@@ -155,7 +156,7 @@ CostTerms chain_terms(const Shape& shape, const Work& first, const Work& between
   CostTerms terms{.chunks = shape.lanes, .copies = shape.lanes, .peers = 1};
   terms.first = terms.all = first + n_between * between + last;
   // From the second tile on nobody waits: each has tiles to work on.
-  const auto without_waits = [](Work w) { return w.waits = 0, w; };
+  const auto without_waits = [](Work w) { return w.waits = w.awaited = 0, w; };
   terms.stages = {without_waits(first), without_waits(last)};
   if (shape.nranks > 2) terms.stages[2] = without_waits(between);
   terms.busiest = shape.nranks > 2 ? between : last.folded > 0 ? last : first;
@@ -164,13 +165,13 @@ CostTerms chain_terms(const Shape& shape, const Work& first, const Work& between
 
 CostTerms broadcast_terms(const Shape& shape) {
   return chain_terms(shape, {.steps = 1, .messages = 1, .sent = 1, .stored = 1},
-                     {.steps = 1, .waits = 1, .messages = 2, .sent = 1, .received = 1, .stored = 1},
-                     {.steps = 1, .waits = 1, .messages = 1, .received = 1, .stored = 1});
+                     {.steps = 1, .waits = 1, .awaited = 1, .messages = 2, .sent = 1, .received = 1, .stored = 1},
+                     {.steps = 1, .waits = 1, .awaited = 1, .messages = 1, .received = 1, .stored = 1});
 }
 CostTerms reduce_terms(const Shape& shape) {
   return chain_terms(shape, {.steps = 1, .messages = 1, .sent = 1},
-                     {.steps = 1, .waits = 1, .messages = 2, .sent = 1, .received = 1, .folded = 1},
-                     {.steps = 1, .waits = 1, .messages = 1, .received = 1, .folded = 1, .stored = 1});
+                     {.steps = 1, .waits = 1, .awaited = 1, .messages = 2, .sent = 1, .received = 1, .folded = 1},
+                     {.steps = 1, .waits = 1, .awaited = 1, .messages = 1, .received = 1, .folded = 1, .stored = 1});
 }
 
 constexpr Algorithm kRows[] = {

@@ -152,7 +152,7 @@ Plan reduce(const Shape& shape, Rank self) {
 
 constexpr Work kUpLeaf = {.steps = 1, .messages = 1, .sent = 1};
 constexpr Work kDownLeaf = {.steps = 1, .messages = 1, .received = 1, .stored = 1};
-constexpr Work kWait = {.waits = 1};
+constexpr Work kWait = {.waits = 1, .awaited = 1};
 Work up_node(double children) {
   return {.steps = 1, .messages = children + 1, .sent = 1, .received = children, .folded = children};
 }
@@ -187,7 +187,10 @@ Work way_down(uint32_t m) {
 // `root`: what it does for one tree. A rank is inner node in one tree and leaf in the other.
 CostTerms tree_terms(const Shape& shape, const Work& way, const Work& root, bool up, bool down) {
   const uint32_t m = shape.nranks - 1;
-  CostTerms terms{.chunks = kTrees * shape.lanes, .copies = shape.lanes, .peers = shape.nranks > 3 ? 4u : 2u};
+  CostTerms terms{.chunks = kTrees * shape.lanes,
+                  .copies = shape.lanes,
+                  .lanes = up && down ? 2 * kTrees : kTrees,
+                  .peers = shape.nranks > 3 ? 4u : 2u};
   terms.first = way;
   const double most_children = m == 1 ? 0 : m == 2 ? 1 : 2;
   terms.stages[0] = root;
@@ -199,6 +202,7 @@ CostTerms tree_terms(const Shape& shape, const Work& way, const Work& root, bool
   if (up)
     all = all + Work{.steps = 1.0 * m,
                      .waits = m - leaves + 1,
+                     .awaited = m - leaves + 1,
                      .messages = 2.0 * m - 1,
                      .sent = 1.0 * m,
                      .received = m - 1.0,
@@ -206,6 +210,7 @@ CostTerms tree_terms(const Shape& shape, const Work& way, const Work& root, bool
   if (down)
     all = all + Work{.steps = 1.0 * m,
                      .waits = 1.0 * m,
+                     .awaited = 1.0 * m,
                      .messages = 2.0 * m - 1,
                      .sent = m - 1.0,
                      .received = 1.0 * m,

@@ -42,7 +42,10 @@ class TimeAlgebra {
     if (step.store_to != Buffer::none) free += model_.store_s_per_byte * bytes;
     Work& work = work_[place.rank];
     work.steps += 1;
-    work.waits += std::ranges::any_of(operands, [&](const Value* operand) { return operand[0] > was_free; }) ? 1 : 0;
+    if (std::ranges::any_of(operands, [&](const Value* operand) { return operand[0] > was_free; })) {
+      work.waits += 1;
+      work.awaited += step.span;
+    }
     work.messages += step.recv_count;
     work.received += static_cast<double>(step.recv_count) * step.span;
     work.folded += folds * step.span;
@@ -58,7 +61,7 @@ class TimeAlgebra {
     double& link_free = link.resource == kSendingLane ? lane_free_[place.lane_number] : resource_free_[link.resource];
     link_free = std::max(link_free, result[0]) + link.message_s + link.beta_s_per_byte * bytes;
     if (link.resource == kSendingLane) seconds_ = std::max(seconds_, link_free);
-    std::fill_n(message, step.span, link_free + link.alpha_s);
+    std::fill_n(message, step.span, link_free + link.alpha_s + model_.alpha_s_per_byte * bytes);
     work_[place.rank].messages += 1;
     work_[place.rank].sent += step.span;
     ++messages_;
@@ -98,6 +101,7 @@ CostModel busy_lanes(const Prices& prices) {
           },
           .gamma_s_per_byte = prices.fold_s_per_byte,
           .step_s = prices.step_s,
+          .alpha_s_per_byte = prices.wait_s_per_byte,
           .receive_message_s = prices.message_s,
           .receive_s_per_byte = prices.receive_s_per_byte,
           .store_s_per_byte = prices.store_s_per_byte};

@@ -23,7 +23,7 @@
 namespace tutti {
 
 struct LinkCost {
-  double alpha_s = 0;          // latency
+  double alpha_s = 0;          // latency, beside CostModel::alpha_s_per_byte
   double beta_s_per_byte = 0;  // inverse bandwidth
   uint32_t resource = 0;       // what the message occupies meanwhile: links of equal number take turns
   double message_s = 0;        // occupied for it, whatever its size
@@ -34,6 +34,7 @@ struct CostModel {
   std::function<LinkCost(Rank source, Rank destination)> link;  // called once per FIFO
   double gamma_s_per_byte = 0;                                  // folding one more operand
   double step_s = 0;                                            // overhead of a step
+  double alpha_s_per_byte = 0;                                  // what a message's bytes add to the latency of links
   double receive_message_s = 0;                                 // a step's time for each message it takes
   double receive_s_per_byte = 0;                                // and for its bytes
   double store_s_per_byte = 0;                                  // a step's time for what it stores

@@ -20,8 +20,9 @@ constexpr size_t kLinkKinds = 3;
 std::string_view name_of(LinkKind kind);
 
 struct LinkParameters {
-  double latency_s = 0;  // from a message's departure to when its receiver, which waits for it, goes on
-  double message_s = 0;  // of the core at each end, for each message
+  double latency_s = 0;           // from a message's departure to when its receiver, which waits for it, goes on
+  double transit_s_per_byte = 0;  // what its bytes add to that, while neither end works on them
+  double message_s = 0;           // of the core at each end, for each message
   double send_s_per_byte = 0;
   double receive_s_per_byte = 0;
 };

@@ -15,26 +15,30 @@ double ranks_per_core(const Facts& facts) {
   return std::max(1.0, static_cast<double>(facts.crowded_ranks) / facts.crowded_cores);
 }
 
-// `in_flight`: bytes of the messages that a rank has under way, one a link.
-Prices prices_of(const Facts& facts, double in_flight) {
+// Bytes of messages that lie in a core's second-level cache from when they are written to when they are read: in the
+// slots of all of a rank's mapped links, and of all ranks of the core; from put links only the message at hand, where
+// the kernel's copy of it went through the cache as well.
+double in_flight(const CostTerms& terms, const Facts& facts, double tile_bytes) {
+  const double message_bytes = tile_bytes * terms.span;
+  if (facts.links != LinkKind::mapped) return 2 * message_bytes;
+  return message_bytes * terms.copies * terms.peers * ranks_per_core(facts);
+}
+
+Prices prices_of(const CostTerms& terms, const Facts& facts, double tile_bytes) {
   const Parameters& p = facts.parameters;
   const LinkParameters& link = p.link(facts.links);
-  Prices prices{.step_s = p.step_s,
-                .wait_s = link.latency_s,
-                .message_s = link.message_s,
-                .send_s_per_byte = link.send_s_per_byte,
-                .receive_s_per_byte = link.receive_s_per_byte,
-                .fold_s_per_byte = p.fold_s_per_byte,
-                .store_s_per_byte = p.store_s_per_byte};
-  // What lies in the slots of mapped links, or waits in a tile for the operands of a fold, is read a little later. If
-  // it does not fit the second-level cache, that the ranks of a core share, it has gone to the next level by then.
+  // What does not fit the cache has gone to the next level before it is read.
   const double l2 = static_cast<double>(facts.l2_bytes > 0 ? facts.l2_bytes : kUsualL2Bytes);
-  const double outside = std::clamp(1 - l2 / std::max(in_flight * ranks_per_core(facts), 1.0), 0.0, 1.0);
+  const double outside = std::clamp(1 - l2 / std::max(in_flight(terms, facts, tile_bytes), 1.0), 0.0, 1.0);
   const double dearer = 1 + p.spill * outside;
-  prices.send_s_per_byte *= dearer;
-  prices.receive_s_per_byte *= dearer;
-  prices.fold_s_per_byte *= dearer;
-  return prices;
+  return {.step_s = p.step_s,
+          .wait_s = link.latency_s,
+          .wait_s_per_byte = link.transit_s_per_byte,
+          .message_s = link.message_s,
+          .send_s_per_byte = link.send_s_per_byte * dearer,
+          .receive_s_per_byte = link.receive_s_per_byte * dearer,
+          .fold_s_per_byte = p.fold_s_per_byte * dearer,
+          .store_s_per_byte = p.store_s_per_byte};
 }
 
 }  // namespace
@@ -48,12 +52,14 @@ Cut cut(const CostTerms& terms, uint64_t bytes, uint64_t message_bytes) {
 
 Prediction predict(const CostTerms& terms, const Facts& facts, uint64_t bytes, uint64_t message_bytes) {
   const auto [tiles, tile_bytes] = cut(terms, bytes, message_bytes);
-  Prices prices = prices_of(facts, tile_bytes * terms.span * terms.copies * terms.peers);
+  Prices prices = prices_of(terms, facts, tile_bytes);
   Prediction prediction;
   const double operation_s = facts.parameters.operation_s;
   prediction.way_s =
       operation_s + seconds(terms.first, prices, tile_bytes) + (tiles - 1) * slowest_stage(terms, prices, tile_bytes);
-  prices.wait_s = 0;
+  prices.wait_s = prices.wait_s_per_byte = 0;
+  // While one lane makes a step, the thread looks at all others as well, mostly in vain.
+  prices.step_s *= terms.lanes * terms.copies;
   const double lane_tiles = tiles * terms.copies;
   prediction.rank_s = operation_s + lane_tiles * seconds(terms.busiest, prices, tile_bytes);
   if (!facts.oversubscribed()) return prediction;

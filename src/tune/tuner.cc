@@ -106,14 +106,15 @@ bool Tuner::best_cut(Candidate& candidate, Collective collective, Rank root, uin
     // More lanes than an algorithm has copies change nothing.
     if (applies && terms.copies < lanes) break;
     const auto attempt = [&](uint64_t tile_bytes) {
-      const Prediction prediction = predict(terms, facts_, bytes, tile_bytes);
-      // Of equal ones the first: fewer lanes need fewer links, and fewer tiles fewer messages.
-      if (applies && prediction.seconds() >= candidate.prediction.seconds()) return;
-      candidate.lanes = lanes;
-      candidate.tile_bytes = tile_bytes;
-      candidate.terms = terms;
-      candidate.cut = cut(terms, bytes, tile_bytes);
-      candidate.prediction = prediction;
+      const Candidate other{.algorithm = candidate.algorithm,
+                            .lanes = lanes,
+                            .tile_bytes = tile_bytes,
+                            .terms = terms,
+                            .cut = cut(terms, bytes, tile_bytes),
+                            .prediction = predict(terms, facts_, bytes, tile_bytes)};
+      // Of equal ones the first, which has fewer tiles.
+      if (applies && other.weight() >= candidate.weight()) return;
+      candidate = other;
       applies = true;
     };
     if (tile_bytes_) {
@@ -141,8 +142,13 @@ std::vector<Candidate> Tuner::candidates(Collective collective, Rank root, uint6
     Candidate candidate{.algorithm = &a};
     if (best_cut(candidate, collective, root, bytes)) table.push_back(candidate);
   }
-  std::ranges::stable_sort(table, {}, [](const Candidate& c) { return c.prediction.seconds(); });
+  std::ranges::stable_sort(table, {}, &Candidate::weight);
   return table;
+}
+
+double Candidate::weight() const {
+  constexpr double kPerLane = 0.02;
+  return prediction.seconds() * (1 + kPerLane * (terms.lanes * terms.copies - 1));
 }
 
 Result<Choice> Tuner::choose(Collective collective, Rank root, uint64_t bytes) const {

@@ -36,6 +36,9 @@ struct Candidate {
   Cut cut;
   Prediction prediction;
   bool many_peers = false;  // needs more links than an automatic choice opens
+  // What is compared: predictions are off by some percent, so where several lanes are predicted to gain no more than
+  // that, the fewer lanes, links and memory are preferred.
+  double weight() const;
 };
 
 class Tuner {

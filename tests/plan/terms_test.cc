@@ -24,6 +24,7 @@ std::vector<Prices> price_lists(size_t count) {
        .store_s_per_byte = 5e-11},
       {.step_s = 5e-8,
        .wait_s = 5e-6,
+       .wait_s_per_byte = 2e-10,
        .message_s = 1e-6,
        .send_s_per_byte = 1e-10,
        .receive_s_per_byte = 1e-10,
@@ -34,7 +35,8 @@ std::vector<Prices> price_lists(size_t count) {
   Rng rng(7);
   const auto price = [&](double most) { return most * static_cast<double>(1 + rng.below(1000)) / 1000; };
   while (lists.size() < count)
-    lists.push_back({price(1e-7), price(1e-5), price(1e-6), price(1e-9), price(1e-9), price(1e-9), price(1e-9)});
+    lists.push_back(
+        {price(1e-7), price(1e-5), price(1e-6), price(1e-9), price(1e-9), price(1e-9), price(1e-9), price(1e-9)});
   lists.resize(count);
   return lists;
 }
@@ -108,22 +110,24 @@ TEST_P(ClosedForm, CountsTheWorkOfAllRanks) {
     if (leaves_ranks_over(shape)) {
       ASSERT_NEAR(counted.waits, all.waits, 0.25 * all.waits);
       counted.waits = all.waits;
+      counted.awaited = all.awaited;
     }
     ASSERT_EQ(counted, all);
     Prices busy = prices;
-    busy.wait_s = 0;
+    busy.wait_s = busy.wait_s_per_byte = 0;
     double busiest = 0;
     for (const Work& work : by_rank) busiest = std::max(busiest, seconds(work, busy, 64));
     ASSERT_NEAR(seconds(terms.copies * terms.busiest, busy, 64), busiest, 1e-9 * busiest);
   });
 }
 
-TEST_P(ClosedForm, KnowsSpansAndPeers) {
+TEST_P(ClosedForm, KnowsSpansLanesAndPeers) {
   for_each_shape([&](const Shape& shape, const std::vector<Plan>& plans) {
     const CostTerms terms = algorithm().terms(shape);
     uint32_t span = 1;
-    size_t peers = 0;
+    size_t peers = 0, lanes = 0;
     for (const Plan& plan : plans) {
+      lanes = std::max(lanes, plan.lanes.size());
       std::set<Rank> senders, receivers;
       for (const Lane& lane : plan.lanes)
         for (const Move& move : lane.moves) {
@@ -137,6 +141,9 @@ TEST_P(ClosedForm, KnowsSpansAndPeers) {
       peers = std::max({peers, senders.size(), receivers.size()});
     }
     ASSERT_EQ(terms.span, span);
+    if (shape.nranks > 1) {
+      ASSERT_EQ(size_t{terms.lanes} * terms.copies, lanes);
+    }
     ASSERT_GE(terms.peers, peers);
     ASSERT_LE(terms.peers, 2 * peers);
   });

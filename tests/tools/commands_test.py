@@ -112,7 +112,8 @@ class Explain(ProgramTest):
         self.assertEqual({row[0] for row in rows}, {"ring", "tree", "all_pairs", "all_pairs_one_shot", "recursive_doubling",
                                                     "halving_doubling"})
         times = [float(row[5]) for row in rows]
-        self.assertEqual(times, sorted(times))
+        self.assertLess(times[0], 1.1 * min(times), "but for a few percent, which fewer lanes are worth")
+        self.assertGreater(times[-1], times[0])
         self.assertEqual(rows[0][-1], "chosen")
         self.assertEqual(sum(row[-1] == "chosen" for row in rows), 1)
 

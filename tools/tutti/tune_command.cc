@@ -29,8 +29,9 @@ constexpr std::string_view kMappedFields[] = {
     "mapped_latency_ns", "mapped_message_ns", "mapped_send_ns_per_kib", "fold_ns_per_kib",
     "store_ns_per_kib",  "step_ns",           "operation_ns",           "spill",
     "handover_ns"};
-constexpr std::string_view kTcpFields[] = {"tcp_one_host_latency_ns", "tcp_one_host_message_ns",
-                                           "tcp_one_host_send_ns_per_kib", "tcp_one_host_receive_ns_per_kib"};
+constexpr std::string_view kTcpFields[] = {"tcp_one_host_latency_ns", "tcp_one_host_transit_ns_per_kib",
+                                           "tcp_one_host_message_ns", "tcp_one_host_send_ns_per_kib",
+                                           "tcp_one_host_receive_ns_per_kib"};
 
 std::string processor() {
   std::ifstream file("/proc/cpuinfo");
@@ -144,7 +145,8 @@ std::vector<tune::Experiment> tune::plan_experiments(uint32_t nranks, uint32_t c
   for (const std::string_view algorithm : {"ring", "all_pairs", "all_pairs_one_shot", "recursive_doubling"})
     add("tcp", nranks, algorithm, 1, 256 << 10, {kSmall, 1024, kMedium, 64 << 10, kLarge, 1 << 20, kHuge});
   for (const uint64_t tile : {32 << 10, 1 << 20}) add("tcp", nranks, "all_pairs", 1, tile, {kHuge});
-  for (const uint32_t lanes : {2, 4}) add("tcp", nranks, "ring", lanes, 64 << 10, {kLarge, kHuge});
+  for (const uint32_t lanes : {2, 4})
+    for (const uint64_t tile : {64 << 10, 256 << 10}) add("tcp", nranks, "ring", lanes, tile, {kLarge, kHuge});
   if (crowd > nranks)
     for (const std::string_view algorithm : {"ring", "all_pairs", "recursive_doubling"})
       for (const uint64_t tile : {64 << 10, 256 << 10, 1 << 20})

@@ -7,10 +7,11 @@ namespace tutti {
 namespace {
 
 constexpr uint32_t kPollsPerClockLook = 64;  // the clock costs about as much as a poll
-// Some polls and a look take a few us; to be without a core for less than this is a loss that spinning makes up for.
-constexpr Nanoseconds kGapOfLoss = 200 * kMicrosecond;
+// About a time slice: whoever takes so long wants the core for itself. A kernel thread or an interrupt takes less, and
+// spinning makes up for that.
+constexpr Nanoseconds kGapOfLoss = 2 * kMillisecond;
 // So often a rank tries again whether it can spin. At worst it then loses a slice of some ms each time.
-constexpr Nanoseconds kCrowdStays = 100 * kMillisecond;
+constexpr Nanoseconds kCrowdStays = 20 * kMillisecond;
 
 // Blocks until a wake-up or kCheckInterval. What happened before the wake-ups were armed is seen by the poll in between;
 // what happens after it sends one.

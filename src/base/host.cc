@@ -1,10 +1,10 @@
 #include "base/host.h"
 
-#include <fmt/format.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
+#include "base/fd.h"
 
 namespace tutti {
 namespace {
@@ -21,10 +21,16 @@ std::string host_name() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "unknown";
 }
 
-std::string host_identity() {
-  std::string boot;
-  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return fmt::format("{}/{}/{}", boot.empty() ? host_name() : boot, namespace_inode("net"), namespace_inode("pid"));
+Result<std::string> host_identity() {
+  constexpr const char* kBootId = "/proc/sys/kernel/random/boot_id";
+  const Fd file(::open(kBootId, O_RDONLY | O_CLOEXEC));
+  // A rank that took another identity for want of a descriptor would be on a host of its own.
+  if (!file && (errno == EMFILE || errno == ENFILE))
+    return system_error(fmt::format("open({})", kBootId), errno, "raise the limit of open files (ulimit -n)");
+  char text[37];  // a UUID
+  const ssize_t got = file ? ::read(file.get(), text, sizeof text - 1) : -1;
+  const std::string boot = got > 0 ? std::string(text, static_cast<size_t>(got)) : host_name();
+  return fmt::format("{}/{}/{}", boot, namespace_inode("net"), namespace_inode("pid"));
 }
 
 }  // namespace tutti

@@ -66,8 +66,9 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const Config& config, std::vector
     TUTTI_TRY_ASSIGN(tuned, read_parameters(config.tuning_file, built_in));
   }
   const uint64_t agreement_hash = config.agreement_hash() ^ (tuned ? hash_of(*tuned) : 0);
+  TUTTI_TRY_ASSIGN(const std::string host, host_identity());
   TUTTI_TRY(wiring->make_offers({config, std::move(key), self, nranks}));
-  TUTTI_TRY_ASSIGN(const auto cards, control.exchange(wiring->own_card(agreement_hash)));
+  TUTTI_TRY_ASSIGN(const auto cards, control.exchange(wiring->own_card(host, agreement_hash)));
   TUTTI_TRY(wiring->read_cards(cards, agreement_hash));
   TUTTI_TRY(wiring->set_peers());
   TUTTI_TRY_ASSIGN(const auto usable, control.exchange(wiring->usable_offers()));
@@ -92,9 +93,9 @@ Status Wiring::make_offers(const TransportContext& context) {
   return {};
 }
 
-std::vector<std::byte> Wiring::own_card(uint64_t agreement_hash) const {
+std::vector<std::byte> Wiring::own_card(const std::string& host, uint64_t agreement_hash) const {
   ByteWriter writer;
-  writer.put_string(host_identity());
+  writer.put_string(host);
   const CoreSet cores = usable_cores();
   writer.put(cores.quota_cores);
   writer.put(static_cast<uint32_t>(cores.words.size()));
@@ -107,6 +108,7 @@ std::vector<std::byte> Wiring::own_card(uint64_t agreement_hash) const {
   for (const Offer& offer : offers_) {
     writer.put<uint64_t>(offer.transport ? offer.transport->max_message_bytes() : 0);
     writer.put_bytes(offer.transport ? offer.transport->address() : std::vector<std::byte>{});
+    writer.put_string(offer.why_not);
   }
   return writer.take();
 }
@@ -130,7 +132,8 @@ Status Wiring::read_cards(const std::vector<std::vector<std::byte>>& blobs, uint
     const uint32_t ways = reader.get<uint32_t>();
     for (uint32_t i = 0; i < ways && reader.ok(); ++i) {
       const uint64_t max_message_bytes = reader.get<uint64_t>();
-      card.ways.push_back({max_message_bytes, reader.get_bytes()});
+      std::vector<std::byte> address = reader.get_bytes();
+      card.ways.push_back({max_message_bytes, std::move(address), reader.get_string()});
     }
     if (!reader.complete() || ways != offers_.size())
       return fail(tuttiInternalError, "{} sent a malformed card", describe(Rank{r}));
@@ -173,6 +176,14 @@ size_t route_between(const std::vector<std::vector<std::byte>>& usable, uint32_t
 
 }  // namespace
 
+std::string Wiring::why_not(size_t offer, Rank peer) const {
+  const auto at = [&](Rank rank, std::string_view reason) { return fmt::format("at {}: {}", describe(rank), reason); };
+  if (!offers_[offer].transport) return at(self_, offers_[offer].why_not);
+  if (const std::string& theirs = cards_[peer].ways[offer].why_not; !theirs.empty()) return at(peer, theirs);
+  const std::string reason = offers_[offer].transport->unreachable_reason(peer);
+  return reason.empty() ? "the other end cannot use it" : reason;
+}
+
 Status Wiring::choose_routes(const std::vector<std::vector<std::byte>>& usable) {
   for (uint32_t r = 0; r < nranks_; ++r)
     if (usable[r].size() != nranks_) return fail(tuttiInternalError, "{} sent a malformed answer", describe(Rank{r}));
@@ -182,10 +193,8 @@ Status Wiring::choose_routes(const std::vector<std::vector<std::byte>>& usable) 
     route_[r] = route_between(usable, self_, r);
     if (route_[r] != kNoRoute) continue;
     std::string reasons;
-    for (const Offer& offer : offers_) {
-      const std::string reason = offer.transport ? offer.transport->unreachable_reason(Rank{r}) : offer.why_not;
-      reasons += fmt::format("; {}: {}", offer.name, reason.empty() ? "the other end cannot use it" : reason);
-    }
+    for (size_t i = 0; i < offers_.size(); ++i)
+      reasons += fmt::format("; {}: {}", offers_[i].name, why_not(i, Rank{r}));
     return invalid_usage("no allowed transport connects {} and {}{}; TUTTI_TRANSPORT chooses among shm and tcp",
                          describe(self_), describe(Rank{r}), reasons.empty() ? "; none is allowed" : reasons);
   }

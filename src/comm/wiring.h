@@ -54,6 +54,7 @@ class Wiring final : public LinkSource {
     struct Way {
       uint64_t max_message_bytes = 0;
       std::vector<std::byte> address;  // empty: not offered
+      std::string why_not;             // then
     };
     std::vector<Way> ways;  // one for each of offers_
   };
@@ -62,11 +63,12 @@ class Wiring final : public LinkSource {
   // The transport that serves `peer`, from now on in use.
   Transport& use_transport(Rank peer);
   Transport& transport_for(Rank peer) const { return peer == self_ ? *loopback_ : *offers_[route_[peer]].transport; }
-  std::vector<std::byte> own_card(uint64_t agreement_hash) const;
+  std::vector<std::byte> own_card(const std::string& host, uint64_t agreement_hash) const;
   Status read_cards(const std::vector<std::vector<std::byte>>& blobs, uint64_t agreement_hash);
   Status set_peers();
   std::vector<std::byte> usable_offers() const;
   Status choose_routes(const std::vector<std::vector<std::byte>>& usable);
+  std::string why_not(size_t offer, Rank peer) const;
   void gather_facts(const std::vector<std::vector<std::byte>>& usable, const std::optional<Parameters>& tuned);
   void gather_links(const std::vector<std::vector<std::byte>>& usable);
   void log_routes() const;

@@ -1,5 +1,6 @@
 // The small parts that everything else stands on.
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -112,9 +113,22 @@ TEST(FdTest, ClosesWhatItOwnsAndNothingElse) {
 
 TEST(HostTest, HasANameAndAnIdentity) {
   EXPECT_FALSE(host_name().empty());
-  const std::string identity = host_identity();
-  EXPECT_EQ(identity, host_identity());
+  const std::string identity = host_identity().value();
+  EXPECT_EQ(identity, host_identity().value());
   EXPECT_EQ(std::count(identity.begin(), identity.end(), '/'), 2) << identity;
+}
+
+// Or ranks of one host would take each other for strangers.
+TEST(HostTest, HasNoIdentityRatherThanAWrongOne) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit none = before;
+  none.rlim_cur = 0;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Result<std::string> identity = host_identity();
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(identity.status().code(), tuttiSystemError);
+  EXPECT_NE(identity.status().message().find("ulimit -n"), std::string_view::npos);
 }
 
 TEST(ClockTest, NeverGoesBack) {

@@ -203,7 +203,8 @@ Result<std::unique_ptr<Transport>> make_shm_transport(const TransportContext& co
   TUTTI_TRY_ASSIGN(const shm::Token token, shm::make_token());
   TUTTI_TRY_ASSIGN(auto inbox, shm::Inbox::create(token, geometry));
   TUTTI_TRY_ASSIGN(auto doorbell, shm::Doorbell::create(token));
-  shm::Address address{.host = host_identity(),
+  TUTTI_TRY_ASSIGN(std::string host, host_identity());
+  shm::Address address{.host = std::move(host),
                        .user = ::geteuid(),
                        .dumpable = ::prctl(PR_GET_DUMPABLE) == 1,
                        .barriers = process_barrier_works(),

@@ -35,13 +35,14 @@ TcpTransport::TcpTransport(const TransportContext& context, const TcpOptions& op
                .timeout = context.config.timeout,
                .congestion = context.config.socket_congestion,
                .descriptors_wanted = 2 * (context.nranks - 1) * per_link + kOtherDescriptors};
-  host_ = number_of(host_identity(), context_.key);
 }
 
 Result<std::unique_ptr<Transport>> TcpTransport::create(const TransportContext& context, const TcpOptions& options) {
   TUTTI_TRY_ASSIGN(const NetworkInterface interface, choose_interface(context.config));
   TUTTI_TRY(check_congestion(context.config.socket_congestion));
+  TUTTI_TRY_ASSIGN(const std::string host, host_identity());
   std::unique_ptr<TcpTransport> transport(new TcpTransport(context, options, interface));
+  transport->host_ = number_of(host, context.key);
   TUTTI_TRY_ASSIGN(transport->acceptor_,
                    Acceptor::create(interface.address, context.config.port_range, transport->settings_, context.key));
   log(LogLevel::info, Subsystem::net, static_cast<int>(context.self), "tcp: listening at {} ({})",

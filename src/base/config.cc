@@ -195,12 +195,6 @@ Status apply_entry(Config& config, std::string_view entry) {
   return {};
 }
 
-// FNV-1a, 64 bits: not for secrets, only to notice that two ranks were configured differently.
-uint64_t hash_text(std::string_view text, uint64_t hash) {
-  for (unsigned char c : text) hash = (hash ^ c) * 0x100000001b3ULL;
-  return (hash ^ 0xff) * 0x100000001b3ULL;  // an end mark, so that "ab","c" and "a","bc" differ
-}
-
 }  // namespace
 
 bool NameList::allows(std::string_view name) const {
@@ -225,13 +219,15 @@ bool Config::is_set(std::string_view variable) const {
   return std::find(set_variables.begin(), set_variables.end(), variable) != set_variables.end();
 }
 
-uint64_t Config::agreement_hash() const {
-  uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const std::string& part :
-       {grammar::show(algo), grammar::show(transport), grammar::show(proto), std::to_string(lanes.value_or(0)),
-        std::to_string(tile_bytes.value_or(0)), std::to_string(sockets_per_link)})
-    hash = hash_text(part, hash);
-  return hash;
+std::vector<std::string> Config::agreement() const {
+  static constexpr std::string_view kAgreed[] = {"TUTTI_ALGO",  "TUTTI_TRANSPORT", "TUTTI_PROTO",
+                                                 "TUTTI_LANES", "TUTTI_TILE",      "TUTTI_SOCKETS_PER_LINK"};
+  std::vector<std::string> settings;
+  for (const ConfigVariable& row : kVariables)
+    if (std::ranges::find(kAgreed, row.name) != std::end(kAgreed))
+      settings.push_back(row.show(*this).empty() ? fmt::format("no {}", row.name)
+                                                 : fmt::format("{}={}", row.name, row.show(*this)));
+  return settings;
 }
 
 std::span<const ConfigVariable> config_variables() { return kVariables; }

@@ -73,8 +73,9 @@ struct Config {
   // Whether the variable was set in the environment (even to its default).
   bool is_set(std::string_view variable) const;
   std::vector<std::string> set_variables;
-  // The same on all ranks or init refuses: a hash of the fields that change what is sent.
-  uint64_t agreement_hash() const;
+  // The same on all ranks or init refuses: what changes the messages that are sent, one "NAME=value in force" or
+  // "no NAME" each.
+  std::vector<std::string> agreement() const;
 };
 
 // One row of the table.

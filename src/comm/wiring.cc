@@ -65,11 +65,13 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const Config& config, std::vector
     const Parameters& built_in = built_in_parameters(MachineClass::one_last_level_cache);
     TUTTI_TRY_ASSIGN(tuned, read_parameters(config.tuning_file, built_in));
   }
-  const uint64_t agreement_hash = config.agreement_hash() ^ (tuned ? hash_of(*tuned) : 0);
+  std::vector<std::string> agreement = config.agreement();
+  agreement.push_back(tuned ? fmt::format("TUTTI_TUNING_FILE with contents {:016x}", hash_of(*tuned))
+                            : "no TUTTI_TUNING_FILE");
   TUTTI_TRY_ASSIGN(const std::string host, host_identity());
   TUTTI_TRY(wiring->make_offers({config, std::move(key), self, nranks}));
-  TUTTI_TRY_ASSIGN(const auto cards, control.exchange(wiring->own_card(host, agreement_hash)));
-  TUTTI_TRY(wiring->read_cards(cards, agreement_hash));
+  TUTTI_TRY_ASSIGN(const auto cards, control.exchange(wiring->own_card(host, agreement)));
+  TUTTI_TRY(wiring->read_cards(cards, agreement));
   TUTTI_TRY(wiring->set_peers());
   TUTTI_TRY_ASSIGN(const auto usable, control.exchange(wiring->usable_offers()));
   TUTTI_TRY(wiring->choose_routes(usable));
@@ -93,7 +95,7 @@ Status Wiring::make_offers(const TransportContext& context) {
   return {};
 }
 
-std::vector<std::byte> Wiring::own_card(const std::string& host, uint64_t agreement_hash) const {
+std::vector<std::byte> Wiring::own_card(const std::string& host, const std::vector<std::string>& agreement) const {
   ByteWriter writer;
   writer.put_string(host);
   const CoreSet cores = usable_cores();
@@ -103,7 +105,8 @@ std::vector<std::byte> Wiring::own_card(const std::string& host, uint64_t agreem
   const Caches& caches = machine_caches();
   writer.put(caches.l2_bytes);
   writer.put(caches.last_level_caches);
-  writer.put(agreement_hash);
+  writer.put(static_cast<uint32_t>(agreement.size()));
+  for (const std::string& setting : agreement) writer.put_string(setting);
   writer.put(static_cast<uint32_t>(offers_.size()));
   for (const Offer& offer : offers_) {
     writer.put<uint64_t>(offer.transport ? offer.transport->max_message_bytes() : 0);
@@ -113,7 +116,20 @@ std::vector<std::byte> Wiring::own_card(const std::string& host, uint64_t agreem
   return writer.take();
 }
 
-Status Wiring::read_cards(const std::vector<std::vector<std::byte>>& blobs, uint64_t agreement_hash) {
+Status Wiring::check_agreement(const std::vector<std::string>& mine, const std::vector<std::string>& theirs,
+                               Rank peer) const {
+  const auto without = [](const std::vector<std::string>& these, const std::vector<std::string>& others) {
+    std::string list;
+    for (const std::string& setting : these)
+      if (std::ranges::find(others, setting) == others.end()) list += (list.empty() ? "" : ", ") + setting;
+    return list;
+  };
+  if (mine == theirs) return {};
+  return invalid_usage("{} and {} have different settings: {} on the one, {} on the other; set them alike on all ranks",
+                       describe(self_), describe(peer), without(mine, theirs), without(theirs, mine));
+}
+
+Status Wiring::read_cards(const std::vector<std::vector<std::byte>>& blobs, const std::vector<std::string>& agreement) {
   for (uint32_t r = 0; r < nranks_; ++r) {
     ByteReader reader(blobs[r]);
     RankCard card;
@@ -123,12 +139,9 @@ Status Wiring::read_cards(const std::vector<std::vector<std::byte>>& blobs, uint
     for (uint64_t& word : card.cores.words) word = reader.get<uint64_t>();
     card.caches.l2_bytes = reader.get<uint64_t>();
     card.caches.last_level_caches = reader.get<uint32_t>();
-    card.agreement_hash = reader.get<uint64_t>();
-    if (reader.ok() && card.agreement_hash != agreement_hash)
-      return invalid_usage(
-          "{} and {} have different settings; TUTTI_ALGO, TUTTI_TRANSPORT, TUTTI_PROTO, TUTTI_LANES, TUTTI_TILE, "
-          "TUTTI_SOCKETS_PER_LINK and what is in TUTTI_TUNING_FILE must be the same on all ranks",
-          describe(self_), describe(Rank{r}));
+    std::vector<std::string> theirs;
+    for (uint32_t i = reader.get<uint32_t>(); i > 0 && reader.ok(); --i) theirs.push_back(reader.get_string());
+    if (reader.ok()) TUTTI_TRY(check_agreement(agreement, theirs, Rank{r}));
     const uint32_t ways = reader.get<uint32_t>();
     for (uint32_t i = 0; i < ways && reader.ok(); ++i) {
       const uint64_t max_message_bytes = reader.get<uint64_t>();

@@ -50,7 +50,6 @@ class Wiring final : public LinkSource {
     std::string host;  // host_identity()
     CoreSet cores;
     Caches caches;
-    uint64_t agreement_hash = 0;
     struct Way {
       uint64_t max_message_bytes = 0;
       std::vector<std::byte> address;  // empty: not offered
@@ -63,8 +62,9 @@ class Wiring final : public LinkSource {
   // The transport that serves `peer`, from now on in use.
   Transport& use_transport(Rank peer);
   Transport& transport_for(Rank peer) const { return peer == self_ ? *loopback_ : *offers_[route_[peer]].transport; }
-  std::vector<std::byte> own_card(const std::string& host, uint64_t agreement_hash) const;
-  Status read_cards(const std::vector<std::vector<std::byte>>& blobs, uint64_t agreement_hash);
+  std::vector<std::byte> own_card(const std::string& host, const std::vector<std::string>& agreement) const;
+  Status read_cards(const std::vector<std::vector<std::byte>>& blobs, const std::vector<std::string>& agreement);
+  Status check_agreement(const std::vector<std::string>& mine, const std::vector<std::string>& theirs, Rank peer) const;
   Status set_peers();
   std::vector<std::byte> usable_offers() const;
   Status choose_routes(const std::vector<std::vector<std::byte>>& usable);

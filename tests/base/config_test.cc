@@ -195,15 +195,18 @@ TEST(Config, InterfaceFilterMatchesBeginningsOrWholeNames) {
   EXPECT_TRUE(Config().socket_ifname.allows("anything"));
 }
 
-TEST(Config, AgreementHashCoversWhatChangesTheTraffic) {
-  auto hash = [](std::vector<std::string> entries) { return config_from_entries(entries).value().agreement_hash(); };
-  const uint64_t plain = hash({});
-  std::set<uint64_t> different = {plain};
+TEST(Config, AgreementCoversWhatChangesTheTraffic) {
+  auto agreement = [](std::vector<std::string> entries) { return config_from_entries(entries).value().agreement(); };
+  const std::vector<std::string> plain = agreement({});
+  std::set<std::vector<std::string>> different = {plain};
   for (const char* entry : {"TUTTI_ALGO=ring", "TUTTI_TRANSPORT=tcp", "TUTTI_PROTO=simple", "TUTTI_LANES=2",
-                            "TUTTI_TILE=64K", "TUTTI_SOCKETS_PER_LINK=2"})
-    EXPECT_TRUE(different.insert(hash({entry})).second) << entry;
-  EXPECT_EQ(hash({"TUTTI_DEBUG=INFO", "TUTTI_TIMEOUT=3", "TUTTI_SOCKET_IFNAME=lo", "TUTTI_DEBUG_FILE=/x"}), plain);
-  EXPECT_EQ(hash({"TUTTI_TILE=64K"}), hash({"TUTTI_TILE=65536"}));
+                            "TUTTI_TILE=64K", "TUTTI_SOCKETS_PER_LINK=2"}) {
+    const std::vector<std::string> settings = agreement({entry});
+    EXPECT_TRUE(different.insert(settings).second) << entry;
+    EXPECT_NE(std::ranges::find(settings, entry), settings.end()) << entry;
+  }
+  EXPECT_EQ(agreement({"TUTTI_DEBUG=INFO", "TUTTI_TIMEOUT=3", "TUTTI_SOCKET_IFNAME=lo", "TUTTI_DEBUG_FILE=/x"}), plain);
+  EXPECT_EQ(agreement({"TUTTI_TILE=64K"}), agreement({"TUTTI_TILE=65536"}));
 }
 
 TEST(ParseBytes, TakesPowersOf1024) {

@@ -44,6 +44,11 @@ class Usage(ProgramTest):
     def test_unknown_command(self):
         self.expect(run([TUTTI, "sing"]), 2)
 
+    def test_words_behind_dashes_are_for_run_alone(self):
+        outcome = self.expect(run([TUTTI, "env", "--", "--markdwon"]), 2)
+        self.assertEqual(outcome.out, "")
+        self.assertIn("--markdwon", outcome.err)
+
 
 class Plan(ProgramTest):
     RING = ("plan", "--collective", "all_reduce", "--algo", "ring", "-n", 4)

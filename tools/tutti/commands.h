@@ -10,7 +10,8 @@ namespace tutti {
 // Runs after parsing; returns the exit status.
 using Action = std::function<int()>;
 
-Action add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes);
+// `after_dashes`: what stands behind the first --, if there is one.
+Action add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes, bool has_dashes);
 Action add_plan_command(CLI::App& app);
 Action add_explain_command(CLI::App& app);
 Action add_tune_command(CLI::App& app);

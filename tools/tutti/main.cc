@@ -16,7 +16,7 @@ int run(const std::vector<std::string>& words) {
 
   CLI::App app("Tutti: start ranks, look at plans and choices, measure the machine, list the environment.", "tutti");
   app.require_subcommand(1);
-  tutti::Action run_ranks = tutti::add_run_command(app, theirs);
+  tutti::Action run_ranks = tutti::add_run_command(app, theirs, dashes != words.end());
   tutti::Action plan = tutti::add_plan_command(app);
   tutti::Action explain = tutti::add_explain_command(app);
   tutti::Action tune = tutti::add_tune_command(app);
@@ -34,6 +34,10 @@ int run(const std::vector<std::string>& words) {
     return tutti::kUsageStatus;
   }
   if (app.got_subcommand("run")) return run_ranks();
+  if (!theirs.empty()) {
+    fmt::print(stderr, "tutti: only tutti run takes words behind --, here '{}' (see tutti --help)\n", theirs[0]);
+    return tutti::kUsageStatus;
+  }
   if (app.got_subcommand("plan")) return plan();
   if (app.got_subcommand("explain")) return explain();
   if (app.got_subcommand("tune")) return tune();

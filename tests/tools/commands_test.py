@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -48,6 +49,16 @@ class Usage(ProgramTest):
         outcome = self.expect(run([TUTTI, "env", "--", "--markdwon"]), 2)
         self.assertEqual(outcome.out, "")
         self.assertIn("--markdwon", outcome.err)
+
+
+    def test_output_that_cannot_be_written(self):
+        for words in (("env",), ("--help",), ("version",), ("explain",)):
+            with self.subTest(words):
+                outcome = self.expect(run(["/bin/sh", "-c", 'exec "$@" >/dev/full', "sh", TUTTI, *words]), 1)
+                self.assertIn("No space left", outcome.err)
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = self.expect(run(["/bin/sh", "-c", f'ulimit -f 2; exec "$@" >{folder}/env', "sh", TUTTI, "env"]), 1)
+            self.assertIn("File too large", outcome.err)
 
 
 class Plan(ProgramTest):

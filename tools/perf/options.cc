@@ -204,6 +204,8 @@ ParsedOptions parse_options(int argc, const char* const* argv, bool reduces, boo
   try {
     app.parse(argc, argv);
     status = interpret(words, parsed.options);
+    if (status.ok() && app.count("-J") > 0 && parsed.options.json_file.empty())
+      status = invalid_argument("--output_file '': give the name of a file");
   } catch (const CLI::CallForHelp&) {
     parsed.exit_now = true;
     parsed.text = app.help();

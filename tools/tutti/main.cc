@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 
 #include "tutti/commands.h"
 
@@ -33,7 +36,10 @@ int run(const std::vector<std::string>& words) {
     fmt::print(stderr, "tutti: {} (see tutti --help, tutti run --help)\n", error.what());
     return tutti::kUsageStatus;
   }
+  // Programs that run starts are to find it as it was. For the rest, a file that reaches ulimit -f is an error of
+  // write(), and told.
   if (app.got_subcommand("run")) return run_ranks();
+  std::signal(SIGXFSZ, SIG_IGN);
   if (!theirs.empty()) {
     fmt::print(stderr, "tutti: only tutti run takes words behind --, here '{}' (see tutti --help)\n", theirs[0]);
     return tutti::kUsageStatus;
@@ -46,11 +52,18 @@ int run(const std::vector<std::string>& words) {
   return version();
 }
 
+// What is left in stdio's buffer would fail unseen at the end of the process.
+int flushed(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  fmt::print(stderr, "tutti: write to standard output: {}\n", std::strerror(errno));
+  return status == 0 ? 1 : status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run({argv + 1, argv + argc});
+    return flushed(run({argv + 1, argv + argc}));
   } catch (const std::exception& error) {
     fmt::print(stderr, "tutti: {}\n", error.what());
     return 1;

@@ -86,7 +86,8 @@ std::string environment_as_markdown() {
       "\n"
       "| launcher | variables |\n"
       "|---|---|\n"
-      "| torchrun, `tutti run` | `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE` |\n"
+      "| torchrun, `tutti run` | `RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`, `LOCAL_RANK`, `LOCAL_WORLD_SIZE` "
+      "|\n"
       "| Open MPI | `OMPI_COMM_WORLD_RANK`, `OMPI_COMM_WORLD_SIZE`, `OMPI_COMM_WORLD_LOCAL_RANK` |\n"
       "| Slurm | `SLURM_PROCID`, `SLURM_NTASKS`, `SLURM_LOCALID`, `SLURM_JOB_ID` |\n"
       "| MPICH and others with PMI | `PMI_RANK`, `PMI_SIZE`, `MPI_LOCALRANKID` |\n";

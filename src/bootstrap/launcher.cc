@@ -180,7 +180,7 @@ class Environment {
 
   Result<MeetingPoint> meeting_point(const Dialect& dialect, bool one_host) const {
     MeetingPoint point;
-    TUTTI_TRY_ASSIGN(point.host, host(dialect, one_host));
+    TUTTI_TRY_ASSIGN(point.host, host(dialect, one_host, point.host_from));
     const std::string job = job_identity(dialect, one_host);
     uint32_t port = 0;
     if (value("MASTER_PORT")) {
@@ -200,14 +200,18 @@ class Environment {
     return point;
   }
 
-  Result<std::string> host(const Dialect& dialect, bool one_host) const {
-    if (value("MASTER_ADDR")) return *value("MASTER_ADDR");
+  // `from`: the variable that told it.
+  Result<std::string> host(const Dialect& dialect, bool one_host, std::string& from) const {
+    from = "MASTER_ADDR";
+    if (value(from)) return *value(from);
+    from.clear();
     if (one_host) return std::string(config_.socket_family == AddressFamily::ipv6 ? "::1" : "127.0.0.1");
     if (dialect.launcher == kSlurm.launcher) {
       for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
         if (!value(name)) continue;
         std::string first = first_slurm_host(*value(name));
         if (first.empty()) return invalid_usage("{}={} is not a list of hosts", name, *value(name));
+        from = name;
         return first;
       }
       return invalid_usage(

@@ -63,6 +63,7 @@ TEST(Launcher, Torchrun) {
   EXPECT_EQ(result.value().nranks, 4u);
   EXPECT_EQ(result.value().local_rank, 1);
   EXPECT_EQ(result.value().point.host, "alpha");
+  EXPECT_EQ(result.value().point.host_from, "MASTER_ADDR");
   EXPECT_EQ(result.value().point.port, 29500);
   EXPECT_EQ(result.value().point.port_count, 16);
   EXPECT_EQ(launch(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}})).value().point.port, 29501);
@@ -109,6 +110,7 @@ TEST(Launcher, SlurmMeetsOnTheFirstHostOfTheStep) {
   EXPECT_EQ(result.value().nranks, 8u);
   EXPECT_EQ(result.value().local_rank, 0);
   EXPECT_EQ(result.value().point.host, "gpu07");
+  EXPECT_EQ(result.value().point.host_from, "SLURM_STEP_NODELIST");
   EXPECT_EQ(launch(with(kSlurm, {{"SLURM_NNODES", "1"}})).value().point.host, "127.0.0.1");
   EXPECT_EQ(launch(with(kSlurm, {{"SLURM_STEP_NUM_TASKS", "6"}})).value().nranks, 6u);
   EXPECT_NE(launch(with(kSlurm, {{"SLURM_STEP_ID", "1"}})).value().point.key, result.value().point.key);

@@ -189,6 +189,10 @@ class Failures(ProgramTest):
         self.assertIn("SIGTERM to rank 1", outcome.err)
         self.assertIn("SIGKILL to rank 1", outcome.err)
 
+    def test_nobody_is_ended_when_none_is_left(self):
+        outcome = self.expect(tutti_run(1, "exit 5", "--timeout-kill", "0"), 5)
+        self.assertNotIn("sending", outcome.err)
+
     def test_a_stopped_rank_is_ended(self):
         self.expect(tutti_run(2, '[ $RANK = 0 ] && exit 5; kill -STOP $$', "--timeout-kill", "100"), 5)
 

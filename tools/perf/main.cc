@@ -194,6 +194,13 @@ Status claim_report(Process& process) {
   return print_out(fmt::format("# Writing JSON output to {}\n", process.report->path));
 }
 
+std::string versions(std::string_view program) {
+  int library = 0;
+  const bool known = tuttiGetVersion(&library) == tuttiSuccess;
+  return fmt::format("{} {}, library {}\n", program, version_text(TUTTI_VERSION_CODE),
+                     known ? version_text(library) : "unknown");
+}
+
 // A standard stream that is closed gets a descriptor on which writing fails: else the next socket would get its number,
 // and the table would go to a peer.
 void occupy_standard_streams() {
@@ -213,15 +220,14 @@ int perf_main(int argc, char** argv, const PerfCollective& collective) {
   const auto complain = [&](const Status& status) {
     print_error(fmt::format("{}: {}\n", collective.program, status.message()));
   };
-  if (parsed.exit_now) {
-    Status status;
-    if (parsed.exit_status == 0) {
-      status = print_out(parsed.text);
-    } else {
-      print_error(parsed.text);
-    }
+  if (parsed.exit_now && parsed.exit_status != 0) {
+    print_error(parsed.text);
+    return parsed.exit_status;
+  }
+  if (parsed.exit_now || parsed.version) {
+    const Status status = print_out(parsed.version ? versions(collective.program) : parsed.text);
     if (!status.ok()) complain(status);
-    return status.ok() ? parsed.exit_status : 1;
+    return status.ok() ? 0 : 1;
   }
   Process process{.collective = collective, .options = parsed.options};
   if (const Status status = claim_report(process); !status.ok()) {

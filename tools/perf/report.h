@@ -72,6 +72,7 @@ struct Footer {
 std::string header_text(const Header& header);
 std::string row_text(const ResultRow& row);
 std::string footer_text(const Footer& footer);
+std::string version_text(int code);  // "0.1.0"
 // A number in `width` characters, with as many of two decimals as fit.
 std::string number_text(double value, int width);
 

@@ -5,6 +5,9 @@
 #include <functional>
 #include <string>
 
+#include "base/status.h"
+#include "base/types.h"
+
 namespace tutti {
 
 // Runs after parsing; returns the exit status.
@@ -18,6 +21,12 @@ Action add_tune_command(CLI::App& app);
 Action add_tune_rank_command(CLI::App& app);
 Action add_env_command(CLI::App& app);
 Action add_version_command(CLI::App& app);
+
+// "tutti 0.1.0, library 0.1.0\n": of this program, and of the library that it runs with.
+std::string versions();
+
+// What --collective names; the error lists what it may be.
+Result<Collective> collective_option(const std::string& name);
 
 // docs/env.md, from the table of variables.
 std::string environment_as_markdown();

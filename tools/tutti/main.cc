@@ -7,9 +7,29 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/config.h"
 #include "tutti/commands.h"
 
 namespace {
+
+// What is wrong; where it is the command itself, which there are.
+int refuse(const CLI::App& app, const std::vector<std::string>& words, std::string error) {
+  std::vector<std::string> names;
+  bool named = false;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!command->get_group().empty()) names.push_back(command->get_name());  // without a group it is hidden
+    named |= !words.empty() && command->get_name() == words[0];
+  }
+  if (!named) {
+    const std::string word = words.empty() ? std::string() : words[0];
+    const std::string_view near = tutti::nearest_name(word, std::vector<std::string_view>(names.begin(), names.end()));
+    error = fmt::format("{}{}; there are {}",
+                        word.empty() ? "no command is given" : fmt::format("there is no command '{}'", word),
+                        near.empty() ? "" : fmt::format(", did you mean {}?", near), fmt::join(names, ", "));
+  }
+  fmt::print(stderr, "tutti: {} (see tutti {}--help)\n", error, named ? words[0] + " " : "");
+  return tutti::kUsageStatus;
+}
 
 int run(const std::vector<std::string>& words) {
   // What stands behind the first -- is another program's command line and is not looked at.
@@ -19,6 +39,7 @@ int run(const std::vector<std::string>& words) {
 
   CLI::App app("Tutti: start ranks, look at plans and choices, measure the machine, list the environment.", "tutti");
   app.require_subcommand(1);
+  app.set_version_flag("--version", tutti::versions);
   tutti::Action run_ranks = tutti::add_run_command(app, theirs, dashes != words.end());
   tutti::Action plan = tutti::add_plan_command(app);
   tutti::Action explain = tutti::add_explain_command(app);
@@ -32,9 +53,11 @@ int run(const std::vector<std::string>& words) {
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", app.help());
     return 0;
+  } catch (const CLI::CallForVersion& call) {
+    fmt::print("{}", call.what());
+    return 0;
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "tutti: {} (see tutti --help, tutti run --help)\n", error.what());
-    return tutti::kUsageStatus;
+    return refuse(app, words, error.what());
   }
   // Programs that run starts are to find it as it was. For the rest, a file that reaches ulimit -f is an error of
   // write(), and told.

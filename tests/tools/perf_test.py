@@ -221,6 +221,16 @@ class Trouble(PerfTest):
                     self.assertIn(where, outcome.err)
 
 
+class Pages(unittest.TestCase):
+    def test_examples_with_a_range_of_sizes_give_a_factor(self):
+        # Without, the step is 1M: -e 64M alone measures 33 sizes.
+        source = Path(os.environ["SOURCE_UNDER_TEST"])
+        for page in (source / "README.md", *(source / "docs").glob("*.md"), source / "perf/README.md"):
+            for command in re.findall(r"\w+_perf(?: +-{1,2}\w+(?:[ =][\w./]+)?)*", page.read_text()):
+                if re.search(r" -e\b", command):
+                    self.assertRegex(command, r" -[fi] \d", page.name)
+
+
 class Interruption(PerfTest):
     def test_sigint_ends_with_130_and_no_report(self):
         for options in (("-b", 8, "-e", 8, "-N", 0), ("-b", "4M", "-e", "4M", "-n", 1000000)):

@@ -174,6 +174,14 @@ class Trouble(PerfTest):
         self.assertIn("/dev/full", outcome.err)
         self.assertIn("ENOSPC", outcome.err)
 
+    def test_only_rank_0_makes_the_report(self):
+        for rank in (0, 1):
+            with self.subTest(rank), tempfile.TemporaryDirectory() as folder:
+                # MPICH in a Slurm job. The size ends it before it waits for the other.
+                self.expect(run([program("allreduce"), *SMALL, "-J", f"{folder}/report"], PMI_RANK=str(rank), PMI_SIZE="none",
+                                MPI_LOCALNRANKS="2", SLURM_PROCID="0", SLURM_NTASKS="1", SLURM_JOB_ID="7"), 1)
+                self.assertEqual(os.listdir(folder), [] if rank else ["report"])
+
     def shell(self, script):
         return run(["/bin/sh", "-c", script, "sh", program("allreduce"), *SMALL])
 

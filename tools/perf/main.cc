@@ -88,7 +88,10 @@ std::vector<std::string> relevant_environment() {
 // The process that has rank 0 writes the report; it knows that before it has met anybody.
 bool writes_report(const Options& options) {
   if (options.json_file.empty()) return false;
-  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK"})
+  // The library's order; hydra's ranks in a Slurm job may all have inherited SLURM_PROCID=0.
+  const bool hydra = std::getenv("MPI_LOCALNRANKS") != nullptr;
+  for (const char* name :
+       {"RANK", "OMPI_COMM_WORLD_RANK", hydra ? "PMI_RANK" : "SLURM_PROCID", "SLURM_PROCID", "PMI_RANK"})
     if (const char* rank = std::getenv(name)) return std::string_view(rank) == "0";
   return true;
 }

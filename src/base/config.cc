@@ -28,6 +28,9 @@ constexpr uint64_t kLeastTileBytes = 256, kMostTileBytes = 16 << 20, kTileUnitBy
 
 Status parse_transport(Config& config, std::string_view value) {
   TUTTI_TRY_ASSIGN(config.transport, grammar::parse_name_list(value, kTransports));
+  const std::vector<std::string>& names = config.transport.names;
+  if (config.transport.exclude && std::find(names.begin(), names.end(), "self") != names.end())
+    return invalid_usage("self is how a rank reaches itself and is always there; leave it out of the list");
   return {};
 }
 
@@ -123,7 +126,8 @@ constexpr ConfigVariable kVariables[] = {
      },
      [](const Config& c) { return std::to_string(c.sockets_per_link); }},
     {"TUTTI_SOCKET_CONGESTION", "name", "",
-     "TCP congestion control of all connections, one that the kernel has, such as cubic or bbr. Not set: cubic within a "
+     "TCP congestion control of all connections, one that the kernel has, such as cubic or bbr. Not set: cubic within "
+     "a "
      "host, the system's choice between hosts.",
      [](Config& c, std::string_view v) -> Status {
        c.socket_congestion = v;

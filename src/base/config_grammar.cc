@@ -151,6 +151,9 @@ Result<NameList> parse_name_list(std::string_view text, Words known) {
       return invalid_usage("'{}' is listed twice", name);
     list.names.emplace_back(name);
   }
+  // Each is named once, so this many are all.
+  if (list.exclude && !known.empty() && list.names.size() == known.size())
+    return invalid_usage("this excludes all there is: {}; leave one of them", joined(known, ", "));
   return list;
 }
 

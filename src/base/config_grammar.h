@@ -19,7 +19,8 @@ using Words = std::span<const std::string_view>;
 // A whole number from `least` to `most`, in decimal.
 Result<uint64_t> parse_integer(std::string_view text, uint64_t least, uint64_t most);
 
-// `[^]name,...`. With `known`, every name must be one of them; otherwise any identifier ([A-Za-z0-9_-]) will do.
+// `[^]name,...`. With `known`, every name must be one of them, and a list that excludes all of them is an error;
+// otherwise any identifier ([A-Za-z0-9_-]) will do.
 Result<NameList> parse_name_list(std::string_view text, Words known);
 std::string show(const NameList& list);
 

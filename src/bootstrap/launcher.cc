@@ -51,9 +51,13 @@ class Environment {
 
   Result<Launch> launch() const {
     std::optional<Status> partial;
-    for (const Dialect& dialect : dialects()) {
+    const std::vector<Dialect> all = dialects();
+    for (const Dialect& dialect : all) {
       const std::vector<std::string> missing = missing_of(dialect);
-      if (missing.empty()) return launch_by(dialect);
+      if (missing.empty()) {
+        TUTTI_TRY(check_agreement(dialect, all));
+        return launch_by(dialect);
+      }
       const bool begun = value(dialect.rank) || value(dialect.size);
       if (begun && !partial) partial = incomplete(dialect, missing);
     }
@@ -87,6 +91,42 @@ class Environment {
     for (const std::string& name : dialect.also_needed)
       if (!value(name)) missing.push_back(name);
     return missing;
+  }
+
+  // Two sets that are complete and say different things: either one launcher runs inside the other's job, which is
+  // fine, or one is left over from something else, and going by it would give ranks twice or make worlds of one.
+  Status check_agreement(const Dialect& chosen, const std::vector<Dialect>& all) const {
+    for (const Dialect& other : all) {
+      if (other.launcher == chosen.launcher || !missing_of(other).empty()) continue;
+      if (value(other.rank) == value(chosen.rank) && value(other.size) == value(chosen.size)) continue;
+      if (!may_be_outside(other, chosen)) return contradiction(chosen, other);
+    }
+    return {};
+  }
+
+  bool may_be_outside(const Dialect& outer, const Dialect& chosen) const {
+    const bool in_slurm_step = value("SLURM_STEP_ID").has_value();
+    if (chosen.launcher == kTorchrun.launcher) {
+      // Launchers of ranks tell each how many there are on its host; a person who sets RANK does not.
+      if (value(kTorchrun.local_size) || value("TORCHELASTIC_RUN_ID")) return true;
+      // The variables of a batch script, which is no task of a step, and of an interactive shell that is the only task.
+      return (outer.launcher == kSlurm.launcher && !in_slurm_step) || value(outer.size) == "1";
+    }
+    if (outer.launcher == kSlurm.launcher) return true;  // mpirun and mpiexec start their daemons by srun
+    // PMI by Slurm's plugin, not by hydra, is of the step in which mpirun was started.
+    return chosen.launcher == kOpenMpi.launcher && in_slurm_step && !value(kPmi.local_size);
+  }
+
+  Status contradiction(const Dialect& chosen, const Dialect& other) const {
+    const auto told = [this](const Dialect& dialect) {
+      return fmt::format("{}={} and {}={}", dialect.rank, value(dialect.rank).value_or(""), dialect.size,
+                         value(dialect.size).value_or(""));
+    };
+    return invalid_usage("{} (as by {}) contradict {} (as by {}); unset those that are not this process's{}",
+                         told(chosen), chosen.launcher, told(other), other.launcher,
+                         chosen.launcher == kTorchrun.launcher
+                             ? ", or set LOCAL_WORLD_SIZE too if RANK is a launcher's inside the other's job"
+                             : "");
   }
 
   Status incomplete(const Dialect& dialect, const std::vector<std::string>& missing) const {
@@ -140,7 +180,7 @@ class Environment {
 
   Result<MeetingPoint> meeting_point(const Dialect& dialect, bool one_host) const {
     MeetingPoint point;
-    TUTTI_TRY_ASSIGN(point.host, host(dialect, one_host));
+    TUTTI_TRY_ASSIGN(point.host, host(dialect, one_host, point.host_from));
     const std::string job = job_identity(dialect, one_host);
     uint32_t port = 0;
     if (value("MASTER_PORT")) {
@@ -160,14 +200,18 @@ class Environment {
     return point;
   }
 
-  Result<std::string> host(const Dialect& dialect, bool one_host) const {
-    if (value("MASTER_ADDR")) return *value("MASTER_ADDR");
+  // `from`: the variable that told it.
+  Result<std::string> host(const Dialect& dialect, bool one_host, std::string& from) const {
+    from = "MASTER_ADDR";
+    if (value(from)) return *value(from);
+    from.clear();
     if (one_host) return std::string(config_.socket_family == AddressFamily::ipv6 ? "::1" : "127.0.0.1");
     if (dialect.launcher == kSlurm.launcher) {
       for (const char* name : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
         if (!value(name)) continue;
         std::string first = first_slurm_host(*value(name));
         if (first.empty()) return invalid_usage("{}={} is not a list of hosts", name, *value(name));
+        from = name;
         return first;
       }
       return invalid_usage(

@@ -8,6 +8,12 @@
 //   PMI_RANK PMI_SIZE [MPI_LOCALRANKID MPI_LOCALNRANKS]      MPICH's hydra and other PMI launchers; hydra, which sets
 //                                                            MPI_LOCALNRANKS, comes before the Slurm job it runs in
 //
+// Another complete set that gives a different rank or size is an error that names both, since one of them is left over,
+// unless it is plainly the job around the launcher whose set is taken:
+//   * RANK together with LOCAL_WORLD_SIZE or TORCHELASTIC_RUN_ID, as torchrun and `tutti run` set them, wins over all;
+//   * a bare RANK, set by hand, wins over a Slurm batch script's set (no SLURM_STEP_ID) and over a job of one process;
+//   * Open MPI's and PMI's win over Slurm's, Open MPI's over the PMI variables of the Slurm step it was started in.
+//
 // The meeting point. MASTER_ADDR and MASTER_PORT serve with every launcher. Without MASTER_ADDR ranks of one host meet
 // on loopback, Slurm's on the first host of the step, and several hosts are an error that says how to pass MASTER_ADDR.
 // Without MASTER_PORT the port is derived from the job's identity, 20000-29999. The port may be taken, by torchrun's

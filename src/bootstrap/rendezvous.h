@@ -29,6 +29,7 @@ struct MeetingPoint {
   uint16_t port = 0;
   uint16_t port_count = 1;  // a launcher's port may be taken: the hub uses the first free of this many, clients try all
   std::array<std::byte, kSecretBytes> key{};
+  std::string host_from{};  // the variable that names the host, for messages; empty for a unique id
 };
 tuttiUniqueId encode(const MeetingPoint& point);
 // tuttiInvalidArgument when the bytes were not made by tuttiGetUniqueId of this major version.

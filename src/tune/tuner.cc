@@ -59,25 +59,42 @@ const Candidate& best_of(const std::vector<Candidate>& table) {
   return few == table.end() ? table.front() : *few;
 }
 
+// The list for all collectives: of names that there are, and it leaves something to one of them.
+Status check_general(const NameList& list) {
+  std::vector<std::string_view> known, selectable;
+  bool leaves_one = false;
+  for (const Algorithm& a : all_algorithms()) {
+    if (std::find(known.begin(), known.end(), a.name) == known.end()) known.push_back(a.name);
+    if (!general_list_applies(a.collective)) continue;
+    if (std::find(selectable.begin(), selectable.end(), a.name) == selectable.end()) selectable.push_back(a.name);
+    leaves_one |= list.allows(a.name);
+  }
+  for (const std::string& name : list.names) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string_view near = nearest_name(name, known);
+    return invalid_usage("TUTTI_ALGO names '{}', which is no algorithm; there are {}{}", name, fmt::join(known, ", "),
+                         near.empty() ? "" : fmt::format("; did you mean {}?", near));
+  }
+  if (leaves_one) return {};
+  return invalid_usage("TUTTI_ALGO leaves no algorithm for any collective; there are {}", fmt::join(selectable, ", "));
+}
+
+Status check_own(Collective collective, const NameList& list) {
+  for (const std::string& name : list.names)
+    if (!find_algorithm(name, collective))
+      return invalid_usage("TUTTI_ALGO names '{}' for {}, which has {}", name, name_of(collective),
+                           names_for(collective));
+  for (const Algorithm& a : all_algorithms())
+    if (a.collective == collective && list.allows(a.name)) return {};
+  return invalid_usage("TUTTI_ALGO leaves no algorithm for {}, which has {}", name_of(collective),
+                       names_for(collective));
+}
+
 }  // namespace
 
 Result<Tuner> Tuner::create(const Config& config, const Facts& facts, Rank self) {
-  for (const std::string& name : config.algo.general.names) {
-    const auto all = all_algorithms();
-    if (std::none_of(all.begin(), all.end(), [&](const Algorithm& a) { return a.name == name; })) {
-      std::vector<std::string_view> known;
-      for (const Algorithm& a : all)
-        if (std::find(known.begin(), known.end(), a.name) == known.end()) known.push_back(a.name);
-      const std::string_view near = nearest_name(name, known);
-      return invalid_usage("TUTTI_ALGO names '{}', which is no algorithm; there are {}{}", name, fmt::join(known, ", "),
-                           near.empty() ? "" : fmt::format("; did you mean {}?", near));
-    }
-  }
-  for (const auto& [collective, list] : config.algo.per_collective)
-    for (const std::string& name : list.names)
-      if (!find_algorithm(name, collective))
-        return invalid_usage("TUTTI_ALGO names '{}' for {}, which has {}", name, name_of(collective),
-                             names_for(collective));
+  TUTTI_TRY(check_general(config.algo.general));
+  for (const auto& [collective, list] : config.algo.per_collective) TUTTI_TRY(check_own(collective, list));
   return Tuner(config, facts, self);
 }
 

@@ -44,7 +44,8 @@ struct Candidate {
 class Tuner {
  public:
   // `self`: for the log alone; rank 0 tells what was chosen.
-  // Errors: TUTTI_ALGO names an algorithm that does not exist for the collective it names.
+  // Errors: TUTTI_ALGO names an algorithm that does not exist for the collective it names, or leaves none to it; a list
+  // for all collectives must leave one to any of them.
   static Result<Tuner> create(const Config& config, const Facts& facts, Rank self = Rank{0});
 
   // bytes: of the wide buffer. Errors: TUTTI_ALGO leaves nothing for this collective and shape; lists what can be had.

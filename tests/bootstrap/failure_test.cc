@@ -40,6 +40,15 @@ bool hung_up(const Fd& fd) {
   }
 }
 
+// More than the suite is given: who waits for so long fails it.
+constexpr double kPatientSeconds = 600;
+
+// 16 ports, as launchers' are, of which the first was free a moment ago.
+MeetingPoint launchers_point() {
+  const uint16_t port = port_of(listen_tcp(parse_address("127.0.0.1", 0).value(), {}).value().address);
+  return {"127.0.0.1", port, 16, make_secret()};
+}
+
 TEST(Strangers, DoNotDisturbTheRanks) {
   const auto hub = make_hub();
   const MeetingPoint point = hub->meeting_point();
@@ -150,6 +159,43 @@ TEST(JoinFails, WhenNobodyListens) {
   EXPECT_THAT(text(result), AllOf(HasSubstr(std::to_string(port)), HasSubstr("ECONNREFUSED")));
   const ControlResult unknown = join({"no-such-host.invalid", 1, 1, {}}, introduction(0, 1), loopback_config(0.2));
   EXPECT_THAT(text(unknown), HasSubstr("cannot find the host 'no-such-host.invalid'"));
+}
+
+TEST(JoinFails, LongBeforeTheTimeoutWhenTheHostsNameDoesNotExist) {
+  // A name with an empty label exists nowhere; no name server is asked.
+  MeetingPoint point{"no..such", 29500, 16, make_secret()};
+  point.host_from = "MASTER_ADDR";
+  const ControlResult result = join(point, introduction(1, 2), loopback_config(kPatientSeconds));
+  EXPECT_EQ(result.status().code(), tuttiInvalidUsage);
+  EXPECT_THAT(text(result), HasSubstr("cannot find the host 'no..such' of MASTER_ADDR"));
+}
+
+TEST(JoinFails, LongBeforeTheTimeoutWithTheWrongKeyOnALaunchersPorts) {
+  const MeetingPoint right = launchers_point();
+  MeetingPoint wrong = right;
+  wrong.key[31] ^= std::byte{1};
+  const auto hub = Hub::create(loopback_config(), &right);
+  ASSERT_TRUE(hub.ok()) << text(hub.status());
+  const ControlResult result = join(wrong, introduction(1, 2), loopback_config(kPatientSeconds));
+  EXPECT_EQ(result.status().code(), tuttiInvalidArgument);
+  EXPECT_THAT(text(result), AllOf(HasSubstr("does not accept this rank's key"), HasSubstr("TUTTI_SECRET_FILE"),
+                                  HasSubstr("another MASTER_PORT")));
+}
+
+TEST(JoinFails, NotYetWhenAnotherJobsHubWasThereFirst) {
+  const MeetingPoint point = launchers_point();
+  MeetingPoint another = point;
+  another.key[31] ^= std::byte{1};
+  const auto others = Hub::create(loopback_config(), &another);
+  ASSERT_TRUE(others.ok()) << text(others.status());
+  std::optional<ControlResult> early;
+  std::jthread rank_1([&] { early.emplace(join(point, introduction(1, 2))); });
+  const auto ours = Hub::create(loopback_config(), &point);
+  ASSERT_TRUE(ours.ok()) << text(ours.status());
+  const ControlResult rank_0 = join(point, introduction(0, 2));
+  rank_1.join();
+  EXPECT_TRUE(rank_0.ok()) << text(rank_0);
+  EXPECT_TRUE(early->ok()) << text(*early);
 }
 
 TEST(JoinFails, WhenAborted) {

@@ -63,6 +63,7 @@ TEST(Launcher, Torchrun) {
   EXPECT_EQ(result.value().nranks, 4u);
   EXPECT_EQ(result.value().local_rank, 1);
   EXPECT_EQ(result.value().point.host, "alpha");
+  EXPECT_EQ(result.value().point.host_from, "MASTER_ADDR");
   EXPECT_EQ(result.value().point.port, 29500);
   EXPECT_EQ(result.value().point.port_count, 16);
   EXPECT_EQ(launch(with(kTorchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}})).value().point.port, 29501);
@@ -109,6 +110,7 @@ TEST(Launcher, SlurmMeetsOnTheFirstHostOfTheStep) {
   EXPECT_EQ(result.value().nranks, 8u);
   EXPECT_EQ(result.value().local_rank, 0);
   EXPECT_EQ(result.value().point.host, "gpu07");
+  EXPECT_EQ(result.value().point.host_from, "SLURM_STEP_NODELIST");
   EXPECT_EQ(launch(with(kSlurm, {{"SLURM_NNODES", "1"}})).value().point.host, "127.0.0.1");
   EXPECT_EQ(launch(with(kSlurm, {{"SLURM_STEP_NUM_TASKS", "6"}})).value().nranks, 6u);
   EXPECT_NE(launch(with(kSlurm, {{"SLURM_STEP_ID", "1"}})).value().point.key, result.value().point.key);
@@ -136,16 +138,57 @@ TEST(Launcher, PmiOnOneHostAndOnSeveral) {
   EXPECT_TRUE(launch(with(kPmi, {{"PMI_SIZE", "4"}, {"MASTER_ADDR", "alpha"}})).ok());
 }
 
+std::string launcher_of(const Variables& variables) {
+  const Result<Launch> result = launch(variables);
+  return result.ok() ? result.value().launcher : std::string(result.status().message());
+}
+
 TEST(Launcher, TheFirstCompleteOneWins) {
   Variables all = kTorchrun;
   for (const Variables& more : {kOpenMpi, kSlurm, kPmi}) all = with(all, more);
-  EXPECT_EQ(launch(all).value().launcher, "torchrun");
-  all.erase("RANK");
-  EXPECT_EQ(launch(all).value().launcher, "Open MPI");
-  all.erase("OMPI_COMM_WORLD_SIZE");
-  EXPECT_EQ(launch(all).value().launcher, "PMI") << "hydra inside a Slurm job: SLURM_PROCID is not this process's";
+  EXPECT_EQ(launcher_of(all), "torchrun");
+  all = with(kSlurm, with(kOpenMpi, {{"RANK", ""}, {"WORLD_SIZE", "4"}}));
+  EXPECT_EQ(launcher_of(all), "Open MPI") << "mpirun inside a Slurm job";
+  EXPECT_EQ(launcher_of(with(all, {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}})), "Open MPI") << "by srun --mpi=pmi2";
+  all = with(kSlurm, kPmi);
+  EXPECT_EQ(launcher_of(all), "PMI") << "hydra inside a Slurm job: SLURM_PROCID is not this process's";
   all.erase("MPI_LOCALNRANKS");
-  EXPECT_EQ(launch(all).value().launcher, "Slurm");
+  EXPECT_EQ(launcher_of(with(all, {{"PMI_RANK", "3"}, {"PMI_SIZE", "8"}})), "Slurm");
+}
+
+TEST(Launcher, SetsThatContradictEachOtherAreNamed) {
+  const Variables by_hand = {
+      {"RANK", "0"}, {"WORLD_SIZE", "1"}, {"LOCAL_RANK", "0"}, {"MASTER_ADDR", "alpha"}, {"MASTER_PORT", "29500"}};
+  EXPECT_THAT(
+      launcher_of(with(kOpenMpi, by_hand)),
+      AllOf(HasSubstr("RANK=0 and WORLD_SIZE=1"), HasSubstr("OMPI_COMM_WORLD_RANK=1 and OMPI_COMM_WORLD_SIZE=4"),
+            HasSubstr("unset"), HasSubstr("LOCAL_WORLD_SIZE")));
+  EXPECT_THAT(refusal(with(kSlurm, by_hand)), HasSubstr("SLURM_PROCID=3 and SLURM_NTASKS=8"));
+  EXPECT_THAT(refusal(with(kPmi, by_hand)), HasSubstr("PMI_RANK=0 and PMI_SIZE=2")) << "the size alone differs";
+  EXPECT_THAT(refusal(with(kPmi, with(by_hand, {{"RANK", "1"}, {"WORLD_SIZE", "2"}}))), HasSubstr("PMI_RANK=0"))
+      << "the rank alone differs";
+  EXPECT_THAT(refusal(with(kOpenMpi, kPmi)),
+              AllOf(HasSubstr("OMPI_COMM_WORLD_RANK=1"), HasSubstr("PMI_RANK=0 and PMI_SIZE=2")));
+  Variables slurm_and_pmi = with(kSlurm, kPmi);
+  slurm_and_pmi.erase("MPI_LOCALNRANKS");
+  EXPECT_THAT(refusal(slurm_and_pmi), AllOf(HasSubstr("SLURM_PROCID=3"), HasSubstr("PMI_RANK=0")));
+}
+
+TEST(Launcher, ALauncherInsideAnothersJobIsNoContradiction) {
+  const Variables by_hand = {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "alpha"}, {"MASTER_PORT", "29500"}};
+  const Variables tutti_run = with(by_hand, {{"LOCAL_WORLD_SIZE", "2"}});
+  const Variables torchrun = with(by_hand, {{"TORCHELASTIC_RUN_ID", "none"}});
+  for (const Variables& outer : {kOpenMpi, kSlurm, kPmi})
+    for (const Variables& inner : {tutti_run, torchrun}) EXPECT_EQ(launcher_of(with(outer, inner)), "torchrun");
+  // They agree.
+  EXPECT_EQ(launcher_of(with(kPmi, with(by_hand, {{"RANK", "0"}}))), "torchrun");
+  // In an interactive shell that is the only process of its job, and in a batch script.
+  EXPECT_EQ(launcher_of(with({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "1"}}, by_hand)), "torchrun");
+  EXPECT_EQ(launcher_of(with(with(kSlurm, {{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}), by_hand)),
+            "torchrun");
+  Variables batch = with(kSlurm, {{"SLURM_PROCID", "0"}});
+  batch.erase("SLURM_STEP_ID");
+  EXPECT_EQ(launcher_of(with(batch, by_hand)), "torchrun");
 }
 
 TEST(Launcher, MissingAndContradictoryVariablesAreNamed) {

@@ -38,6 +38,28 @@ def srun():
     return [launcher, "--ntasks=4", "--overcommit"]
 
 
+SMALL = ("-b", "8", "-e", "8", "-n", "1")
+
+
+def check_contradiction(launcher, programs):
+    """A RANK that is left over in the environment would make each rank a world of its own."""
+    with ranks.Ranks() as group:
+        group.start(0, [*launcher, programs / "allreduce_perf", *SMALL],
+                    ranks.clean_environment(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(ranks.free_port())))
+        group.expect(group.wait(60)[0] != 0, "RANK=0 of 1 was believed")
+        group.expect("RANK=0 and WORLD_SIZE=1 (as by torchrun) contradict" in group.output(0, "out") + group.output(0, "err"),
+                     "the contradiction is not named")
+
+
+def check_nested(launcher, programs):
+    """Each rank of the launcher starts a job of its own: the inner launcher counts."""
+    with ranks.Ranks() as group:
+        group.start(0, [*launcher, programs / "tutti", "run", "-n", "2", "--", programs / "allreduce_perf", *SMALL],
+                    ranks.clean_environment(TUTTI_TIMEOUT="60"))
+        group.expect_success(90)
+        group.expect(group.output(0).count("#  Rank  1 ") == 4 and "#  Rank  2 " not in group.output(0), "not four jobs of two ranks")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--bin", required=True, type=Path)
@@ -47,6 +69,9 @@ def main():
                  "tutti": lambda: [options.bin / "tutti", "run", "-n", "4", "--"]}
     launcher = launchers[options.launcher]()
 
+    if options.launcher in ("openmpi", "mpich"):
+        check_contradiction(launcher, options.bin)
+        check_nested(launcher, options.bin)
     with ranks.Ranks() as group:
         report = group.folder / "report.json"
         group.start(0, [*launcher, options.bin / "allreduce_perf", "-b", "8", "-e", "2M", "-f", "64", "-n", "2", "-w", "1", "-c", "1",

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -31,18 +32,44 @@ class Env(ProgramTest):
 
 
 class Version(ProgramTest):
+    def test_every_program_has_the_option(self):
+        self.assertEqual(self.expect(run([TUTTI, "--version"]), 0).out, run([TUTTI, "version"]).out)
+        for program in ("allreduce_perf", "sendrecv_perf"):
+            self.assertRegex(self.expect(run([BIN / program, "--version"]), 0).out, rf"^{program} \d+\.\d+\.\d+, library \d+\.\d+\.\d+\n$")
+
     def test_program_and_library(self):
         self.assertRegex(self.expect(run([TUTTI, "version"]), 0).out, r"^tutti \d+\.\d+\.\d+, library \d+\.\d+\.\d+\n$")
 
 
 class Usage(ProgramTest):
     def test_no_command(self):
-        self.assertIn("tutti --help", self.expect(run([TUTTI]), 2).err)
+        outcome = self.expect(run([TUTTI]), 2)
+        self.assertIn("no command is given; there are run, plan, explain, tune, env, version", outcome.err)
+        self.assertIn("tutti --help", outcome.err)
         self.assertIn("plan", self.expect(run([TUTTI, "--help"]), 0).out)
         self.assertIn("--timeout-kill", self.expect(run([TUTTI, "run", "--help"]), 0).out)
 
     def test_unknown_command(self):
-        self.expect(run([TUTTI, "sing"]), 2)
+        for word in ("sing", "--sing"):
+            self.assertIn(f"there is no command '{word}'; there are run, plan, explain, tune, env, version",
+                          self.expect(run([TUTTI, word]), 2).err)
+        self.assertIn("'exlpain', did you mean explain?", self.expect(run([TUTTI, "exlpain", "-n", 2]), 2).err)
+        self.assertIn("tutti explain --help", self.expect(run([TUTTI, "explain", "--sing"]), 2).err)
+
+    def test_words_behind_dashes_are_for_run_alone(self):
+        outcome = self.expect(run([TUTTI, "env", "--", "--markdwon"]), 2)
+        self.assertEqual(outcome.out, "")
+        self.assertIn("--markdwon", outcome.err)
+
+
+    def test_output_that_cannot_be_written(self):
+        for words in (("env",), ("--help",), ("version",), ("explain",)):
+            with self.subTest(words):
+                outcome = self.expect(run(["/bin/sh", "-c", 'exec "$@" >/dev/full', "sh", TUTTI, *words]), 1)
+                self.assertIn("No space left", outcome.err)
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = self.expect(run(["/bin/sh", "-c", f'ulimit -f 2; exec "$@" >{folder}/env', "sh", TUTTI, "env"]), 1)
+            self.assertIn("File too large", outcome.err)
 
 
 class Plan(ProgramTest):
@@ -85,6 +112,10 @@ class Plan(ProgramTest):
         self.assertIn("tree", self.bad("--collective", "all_reduce", "--algo", "rign"))
         self.assertIn("0 to 3", self.bad("--collective", "all_reduce", "--algo", "ring", "--rank", "4"))
         self.assertIn("0 to 3", self.bad("--collective", "broadcast", "--algo", "ring", "--root", "4"))
+        self.assertIn("no root", self.bad("--collective", "all_reduce", "--algo", "ring", "--root", "1"))
+        self.assertIn("no root", self.bad("--collective", "all_to_all", "--algo", "all_pairs", "--root", "0"))
+        for option in (("--root", "1"), ("--rank", "1"), ("--format", "json")):
+            self.assertIn(option[0], self.bad("--verify", "--algo", "ring", *option))
         self.assertIn("-n", self.bad("--collective", "all_reduce", "--algo", "ring", "-n", "0"))
         self.assertIn("-n", self.bad("--collective", "all_reduce", "--algo", "ring", "-n", "4x"))
         self.assertIn("--verify", self.bad("--collective", "all_reduce", "--algo", "ring", "-n", "1..4"))
@@ -125,13 +156,16 @@ class Explain(ProgramTest):
     def test_what_is_asked_for_counts(self):
         self.assertIn("tcp on one host", self.table("-n", 4, "--transport", "tcp")[1])
         self.assertIn("tcp between hosts", self.table("-n", 4, "--hosts", 2)[1])
+        self.assertIn("barrier of 0 bytes", self.table("--collective", "barrier")[1])
         self.assertEqual(self.table("-n", 4, "--collective", "all_to_all")[0][0][0], "all_pairs")
         rows, _ = self.table("-n", 4, TUTTI_ALGO="ring", TUTTI_LANES="3", TUTTI_TILE="8K")
         self.assertEqual([row[:3] for row in rows], [["ring", "3", "8192"]])
 
     def test_bad_input(self):
-        for words, part in ((("--collective", "sing"), "sing"), (("--bytes", "much"), "much"), (("-n", 0), "-n"),
-                            (("-n", 2, "--hosts", 3), "hosts"), (("--transport", "smoke"), "transport")):
+        for words, part in ((("--collective", "sing"), "all_reduce broadcast"), (("--bytes", "much"), "much"), (("-n", 0), "-n"),
+                            (("-n", 2, "--hosts", 3), "1 to 2"), (("--transport", "smoke"), "transport"), (("--bytes", ""), "--bytes"),
+                            (("--bytes", "2000000000G"), "1073741824G"), (("--tuning", ""), "--tuning"), (("--collective", "send", "-n", 3), "2 ranks"),
+                            (("--collective", "barrier", "--bytes", 8), "no data"), (("-n", 4, "--hosts", 2, "--transport", "shm"), "--transport")):
             outcome = self.expect(run([TUTTI, "explain", *words]), 2)
             self.assertEqual(outcome.out, "")
             self.assertIn(part, outcome.err)

@@ -135,6 +135,18 @@ class Report(PerfTest):
         self.assertEqual([device["rank"] for device in report["config"]["devices"]], [0, 1])
         self.assertTrue(all(re.match(r"TUTTI_|RANK=|WORLD_SIZE=|LOCAL_RANK=|MASTER_", entry) for entry in report["env"]), report["env"])
 
+    def test_report_to_a_stream(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "both"
+            for script in ('exec "$@"', f'exec "$@" >{path}'):
+                with self.subTest(script):
+                    outcome = self.expect(run(["/bin/sh", "-c", script, "sh", program("allreduce"), *SMALL, "-J", "/dev/stdout"]), 0)
+                    table, report = (outcome.out or path.read_text()).split("\n{", 1)
+                    self.assertEqual(len(json.loads("{" + report)["results"]), len(rows_of(table)))
+                    self.assertIn("# Collective test concluded", table)
+        self.right([program("allreduce"), *SMALL, "-J", "/dev/null"])
+        self.assertTrue(Path("/dev/null").is_char_device() and not Path("/dev/null.0").exists())
+
     def test_header_says_it_too(self):
         outcome, _ = self.right([program("allreduce"), "-t", 2, *SMALL], TUTTI_ALGO="ring", TUTTI_TRANSPORT="tcp")
         self.assertIn("# Choice: 8 .. 1024 B of float: algorithm ring (forced), protocol simple, transport tcp (forced)\n", outcome.out)
@@ -151,8 +163,45 @@ class Trouble(PerfTest):
         self.assertIn("0 to 1", outcome.err)
 
     def test_report_that_cannot_be_written(self):
-        outcome = self.expect(run([program("allreduce"), *SMALL, "-J", "/no/such/folder/file"]), 2)
-        self.assertIn("/no/such/folder/file", outcome.err)
+        with tempfile.TemporaryDirectory() as folder:
+            for path in ("/no/such/folder/file", folder, ""):
+                with self.subTest(path):
+                    outcome = self.expect(run([program("allreduce"), *SMALL, "-J", path]), 2)
+                    self.assertIn(f"--output_file {path or repr(path)}", outcome.err)
+                    self.assertEqual(outcome.out, "", "before the measuring")
+            self.assertFalse(Path(f"{folder}.0").exists())
+        outcome = self.expect(run([program("allreduce"), *SMALL, "-J", "/dev/full"]), 1)
+        self.assertIn("/dev/full", outcome.err)
+        self.assertIn("ENOSPC", outcome.err)
+
+    def test_only_rank_0_makes_the_report(self):
+        for rank in (0, 1):
+            with self.subTest(rank), tempfile.TemporaryDirectory() as folder:
+                # MPICH in a Slurm job. The size ends it before it waits for the other.
+                self.expect(run([program("allreduce"), *SMALL, "-J", f"{folder}/report"], PMI_RANK=str(rank), PMI_SIZE="none",
+                                MPI_LOCALNRANKS="2", SLURM_PROCID="0", SLURM_NTASKS="1", SLURM_JOB_ID="7"), 1)
+                self.assertEqual(os.listdir(folder), [] if rank else ["report"])
+
+    def shell(self, script):
+        return run(["/bin/sh", "-c", script, "sh", program("allreduce"), *SMALL])
+
+    def test_table_that_cannot_be_written(self):
+        for arguments in ("", "--help"):
+            with self.subTest(arguments):
+                outcome = self.expect(self.shell(f'exec "$@" {arguments} >/dev/full'), 1)
+                self.assertIn("standard output", outcome.err)
+                self.assertIn("ENOSPC", outcome.err)
+        self.assertIn("EBADF", self.expect(self.shell('exec "$@" >&-'), 1).err)
+
+    def test_limit_on_file_sizes(self):
+        # 1024 bytes: less than a table, and than a report.
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = self.expect(self.shell(f'ulimit -f 2; exec "$@" >{folder}/table'), 1)
+            self.assertIn("standard output", outcome.err)
+            self.assertIn("EFBIG", outcome.err)
+            outcome = self.expect(self.shell(f'ulimit -f 2; exec "$@" -J {folder}/report'), 1)
+            self.assertIn(f"{folder}/report", outcome.err)
+            self.assertIn("EFBIG", outcome.err)
 
     def test_error_of_the_library(self):
         outcome = self.expect(run([program("allreduce"), "-t", 2, *SMALL], TUTTI_ALGO="rign"), 1)
@@ -178,6 +227,16 @@ class Trouble(PerfTest):
                     self.assertIn("# Out of bounds values : 4 FAILED", outcome.out)
                     self.assertIn("rank 1: 1 wrong of 16 float sum", outcome.err)
                     self.assertIn(where, outcome.err)
+
+
+class Pages(unittest.TestCase):
+    def test_examples_with_a_range_of_sizes_give_a_factor(self):
+        # Without, the step is 1M: -e 64M alone measures 33 sizes.
+        source = Path(os.environ["SOURCE_UNDER_TEST"])
+        for page in (source / "README.md", *(source / "docs").glob("*.md"), source / "perf/README.md"):
+            for command in re.findall(r"\w+_perf(?: +-{1,2}\w+(?:[ =][\w./]+)?)*", page.read_text()):
+                if re.search(r" -e\b", command):
+                    self.assertRegex(command, r" -[fi] \d", page.name)
 
 
 class Interruption(PerfTest):

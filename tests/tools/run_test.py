@@ -103,6 +103,12 @@ class Environment(ProgramTest):
     def test_dashes_may_be_left_out(self):
         self.assertEqual(self.expect(run([TUTTI, "run", "-n", 1, "/bin/echo", "hi"]), 0).out, "hi\n")
 
+    def test_options_of_the_program_are_its_own(self):
+        for words, out in ((("--", "/bin/echo", "--foo", "-n", "7"), "--foo -n 7\n"), (("/bin/echo", "--foo", "-n", "7"), "--foo -n 7\n"),
+                           (("/bin/echo", "a", "--", "b"), "a -- b\n"), (("/bin/echo", "--help", "--"), "--help --\n")):
+            with self.subTest(words):
+                self.assertEqual(self.expect(run([TUTTI, "run", "-n", 1, *words], POSIXLY_CORRECT="1"), 0).out, out)
+
 
 class Usage(ProgramTest):
     def bad(self, *words, status=2, **environment):
@@ -118,6 +124,15 @@ class Usage(ProgramTest):
         self.assertIn("no program", self.bad("-n", "2"))
         self.assertIn("NAME=value", self.bad("-n", "2", "--env", "X", "--", "/bin/true"))
         self.assertIn("NAME=value", self.bad("-n", "2", "--env", "=X", "--", "/bin/true"))
+
+    def test_unknown_options_are_refused(self):
+        for words in (("--foo", "-n", "1", "/bin/echo"), ("-n", "1", "--foo", "--", "/bin/echo"), ("-n", "1", "--foo", "3", "/bin/echo"),
+                      ("--foo", "/bin/echo"), ("-n", "1", "--foo")):
+            with self.subTest(words):
+                error = self.bad(*words)
+                self.assertIn("--foo", error)
+                self.assertIn("tutti run --help", error)
+        self.assertIn("-q", self.bad("-q", "-n", "1", "--", "/bin/echo"))
 
     def test_no_such_program(self):
         self.assertIn("PATH", self.bad("-n", "2", "--", "no-such-program-anywhere", status=127))
@@ -173,6 +188,10 @@ class Failures(ProgramTest):
         outcome = self.expect(tutti_run(2, script, "--timeout-kill", "100"), 5)
         self.assertIn("SIGTERM to rank 1", outcome.err)
         self.assertIn("SIGKILL to rank 1", outcome.err)
+
+    def test_nobody_is_ended_when_none_is_left(self):
+        outcome = self.expect(tutti_run(1, "exit 5", "--timeout-kill", "0"), 5)
+        self.assertNotIn("sending", outcome.err)
 
     def test_a_stopped_rank_is_ended(self):
         self.expect(tutti_run(2, '[ $RANK = 0 ] && exit 5; kill -STOP $$', "--timeout-kill", "100"), 5)

@@ -179,6 +179,11 @@ TEST(Tuner, RefusesWhatCannotBeHad) {
   };
   EXPECT_THAT(problem("rang"), AllOf(HasSubstr("'rang'"), HasSubstr("mean ring?")));
   EXPECT_THAT(problem("all_to_all:ring"), AllOf(HasSubstr("all_to_all"), HasSubstr("all_pairs")));
+  const std::string all = "ring,tree,all_pairs,all_pairs_one_shot,recursive_doubling,halving_doubling";
+  EXPECT_THAT(problem("all_reduce:^" + all), AllOf(HasSubstr("no algorithm for all_reduce"), HasSubstr("ring, tree")));
+  EXPECT_THAT(problem("^" + all), AllOf(HasSubstr("no algorithm for any collective"), HasSubstr("ring, tree")));
+  EXPECT_EQ(problem("^ring,tree,all_pairs,all_pairs_one_shot,recursive_doubling"), "success");
+  EXPECT_THAT(problem("direct"), HasSubstr("no algorithm for any collective")) << "it is point-to-point messages' own";
   const Tuner tuner = tuner_of(facts_of(3), {"TUTTI_ALGO=tree"});
   for (int again = 0; again < 2; ++again) {
     const Status status = tuner.choose(Collective::all_gather, Rank{0}, 8).status();

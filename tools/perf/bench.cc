@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <span>
 
 #include "base/clock.h"
 #include "base/host.h"
+#include "perf/print.h"
 
 namespace tutti::perf {
 
@@ -35,8 +35,7 @@ Status Bench::run() {
   const size_t rows = options_.sizes().size() * options_.types.size() * operations * roots;
   if (speaks()) {
     describe_choices();
-    fmt::print("{}", header_text(record_.header));
-    std::fflush(stdout);
+    TUTTI_TRY(print_out(header_text(record_.header)));
     progress_ = std::make_unique<Progress>(rows * static_cast<size_t>(options_.cycles));
   }
   for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) TUTTI_TRY(run_cycle(cycle));
@@ -48,8 +47,7 @@ Status Bench::run() {
   footer.average_busbw = busbw_count_ > 0 ? busbw_sum_ / busbw_count_ : 0;
   // The name that scripts written for nccl-tests set.
   if (const char* least = std::getenv("NCCL_TESTS_MIN_BW")) footer.least_busbw = std::strtod(least, nullptr);
-  fmt::print("{}", footer_text(footer));
-  std::fflush(stdout);
+  TUTTI_TRY(print_out(footer_text(footer)));
   return {};
 }
 
@@ -148,9 +146,9 @@ Status Bench::check(const CheckedCall& call, const Task& task, uint64_t& wrong) 
     const Wrong found = find_wrong(call, pattern, send_, recv_);
     wrong += found.total();
     if (found.total() == 0) continue;
-    fmt::print(stderr, "{}: rank {}: {} wrong of {} {} {} ({}): {}\n", collective_.program, member_.rank, found.total(),
-               call.window.recv, type_name(task.type), operation_name(task.operation),
-               call.in_place ? "in place" : "out of place", found.first);
+    print_error(fmt::format("{}: rank {}: {} wrong of {} {} {} ({}): {}\n", collective_.program, member_.rank,
+                            found.total(), call.window.recv, type_name(task.type), operation_name(task.operation),
+                            call.in_place ? "in place" : "out of place", found.first));
   }
   wrong_here_ += wrong;
   return {};
@@ -196,8 +194,7 @@ Status Bench::measure_row(const Task& task) {
   if (!speaks()) return {};
   row.choice = choice_of(task.type, task.bytes);
   progress_->clear();
-  fmt::print("{}", row_text(row));
-  std::fflush(stdout);
+  TUTTI_TRY(print_out(row_text(row)));
   record_.rows.push_back(std::move(row));
   return {};
 }

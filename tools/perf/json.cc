@@ -1,10 +1,5 @@
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <ctime>
 
-#include "base/fd.h"
 #include "perf/report.h"
 
 namespace tutti::perf {
@@ -95,31 +90,9 @@ ordered_json json_report(const RunFrame& frame, const Header& header, const std:
   return json;
 }
 
-Result<std::string> claim_json_file(const std::string& path) {
-  constexpr int kMostSuffixes = 10000;
-  std::string name = path;
-  for (int suffix = 0; suffix <= kMostSuffixes; ++suffix) {
-    const Fd file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (file) return name;
-    if (errno != EEXIST)
-      return system_error("--output_file " + name, errno, "give a file in a folder that you may write");
-    name = path + "." + std::to_string(suffix);
-  }
-  return invalid_argument("--output_file {}: it and {} more exist already; remove some", path, kMostSuffixes);
-}
-
-Status write_json_file(const std::string& path, const ordered_json& report) {
-  const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file) return system_error("open " + path, errno);
+std::string json_text(const ordered_json& report) {
   // Arguments may hold any bytes; what is no UTF-8 is replaced rather than failing the report.
-  const std::string text = report.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t some = ::write(file.get(), text.data() + done, text.size() - done);
-    if (some < 0 && errno == EINTR) continue;
-    if (some < 0) return system_error("write " + path, errno);
-    done += static_cast<size_t>(some);
-  }
-  return {};
+  return report.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string now_text() {

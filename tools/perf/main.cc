@@ -1,4 +1,5 @@
 // perf_main: from the command line to the exit status.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -6,11 +7,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 
 #include "base/host.h"
 #include "perf/bench.h"
+#include "perf/print.h"
+#include "perf/report_file.h"
 #include "perf/sentinel.h"
 
 namespace tutti::perf {
@@ -29,7 +33,8 @@ struct Process {
   World world;
   Stop stop;
   RunRecord record;
-  std::mutex mutex;  // guards the following
+  std::optional<ReportFile> report;  // of the process that writes it
+  std::mutex mutex;                  // guards the following
   std::vector<std::string> errors;
   uint64_t wrong = 0;
 };
@@ -42,7 +47,7 @@ void report_failure(Process& process, int rank, const Status& status) {
   const std::string who = rank < 0 ? std::string() : fmt::format(": rank {}", rank);
   process.errors.push_back(
       fmt::format("{}{} ({}, pid {}): {}", process.collective.program, who, host_name(), ::getpid(), status.message()));
-  if (process.errors.size() <= kMostSentences) fmt::print(stderr, "{}\n", process.errors.back());
+  if (process.errors.size() <= kMostSentences) print_error(process.errors.back() + "\n");
 }
 
 Status run_rank(Process& process, int thread) {
@@ -81,9 +86,12 @@ std::vector<std::string> relevant_environment() {
 }
 
 // The process that has rank 0 writes the report; it knows that before it has met anybody.
-bool writes_report(const Process& process) {
-  if (process.options.json_file.empty()) return false;
-  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK"})
+bool writes_report(const Options& options) {
+  if (options.json_file.empty()) return false;
+  // The library's order; hydra's ranks in a Slurm job may all have inherited SLURM_PROCID=0.
+  const bool hydra = std::getenv("MPI_LOCALNRANKS") != nullptr;
+  for (const char* name :
+       {"RANK", "OMPI_COMM_WORLD_RANK", hydra ? "PMI_RANK" : "SLURM_PROCID", "SLURM_PROCID", "PMI_RANK"})
     if (const char* rank = std::getenv(name)) return std::string_view(rank) == "0";
   return true;
 }
@@ -145,41 +153,36 @@ bool run_ranks(Process& process, Sentinel& sentinel, bool& met) {
   return everybody_ended;
 }
 
+// The report, if this process writes one.
+Status write_report_of(Process& process, RunFrame& frame) {
+  if (!process.report) return {};
+  frame.end_time = now_text();
+  frame.errors.insert(frame.errors.end(), process.errors.begin(), process.errors.end());
+  const RunRecord& record = process.record;
+  return write_report(*process.report, json_text(json_report(frame, record.header, record.rows, record.footer)));
+}
+
 int run(Process& process, int argc, char** argv, Sentinel& sentinel) {
   RunFrame frame{{argv, argv + argc}, relevant_environment(), now_text(), {}, {}};
-  std::string json_file;
-  if (writes_report(process)) {
-    Result<std::string> claimed = claim_json_file(process.options.json_file);
-    if (!claimed.ok()) {
-      report_failure(process, -1, claimed.status());
-      return 2;
-    }
-    json_file = *claimed;
-    fmt::print("# Writing JSON output to {}\n", json_file);
-  }
   bool met = false;
   const bool everybody_ended = run_ranks(process, sentinel, met);
   if (!everybody_ended) {
     // A detached thread may still be writing the record: no report, and no ordinary exit, which would run destructors
     // under its feet.
-    if (!json_file.empty()) ::unlink(json_file.c_str());
+    if (process.report) withdraw(*process.report);
     const int signal = process.stop.signal.load();
-    fmt::print(
-        stderr, "{}: {}\n", process.collective.program,
-        signal != 0 ? "interrupted" : "a rank did not return from the library after the failure; ending the process");
+    print_error(fmt::format(
+        "{}: {}\n", process.collective.program,
+        signal != 0 ? "interrupted" : "a rank did not return from the library after the failure; ending the process"));
     std::fflush(nullptr);
     ::_exit(signal != 0 ? kSignalStatus + signal : 1);
   }
   int status = exit_status(process, !met, everybody_ended);
   if (process.stop.signal.load() != 0) {
     frame.errors.push_back(fmt::format("interrupted by signal {}", process.stop.signal.load()));
-    fmt::print(stderr, "{}: interrupted\n", process.collective.program);
+    print_error(fmt::format("{}: interrupted\n", process.collective.program));
   }
-  if (json_file.empty()) return status;
-  frame.end_time = now_text();
-  frame.errors.insert(frame.errors.end(), process.errors.begin(), process.errors.end());
-  const Status written =
-      write_json_file(json_file, json_report(frame, process.record.header, process.record.rows, process.record.footer));
+  const Status written = write_report_of(process, frame);
   if (!written.ok()) {
     report_failure(process, -1, written);
     if (status == 0) status = 1;
@@ -187,20 +190,59 @@ int run(Process& process, int argc, char** argv, Sentinel& sentinel) {
   return status;
 }
 
+// Before the measuring, and before signals are only looked at between operations: a pipe may have no reader yet.
+Status claim_report(Process& process) {
+  if (!writes_report(process.options)) return {};
+  TUTTI_TRY_ASSIGN(process.report, claim_report_file(process.options.json_file));
+  return print_out(fmt::format("# Writing JSON output to {}\n", process.report->path));
+}
+
+std::string versions(std::string_view program) {
+  int library = 0;
+  const bool known = tuttiGetVersion(&library) == tuttiSuccess;
+  return fmt::format("{} {}, library {}\n", program, version_text(TUTTI_VERSION_CODE),
+                     known ? version_text(library) : "unknown");
+}
+
+// A standard stream that is closed gets a descriptor on which writing fails: else the next socket would get its number,
+// and the table would go to a peer.
+void occupy_standard_streams() {
+  int lowest = -1;
+  do lowest = ::open("/dev/null", O_RDONLY);
+  while (lowest >= 0 && lowest <= STDERR_FILENO);
+  if (lowest > STDERR_FILENO) ::close(lowest);
+}
+
 }  // namespace
 
 int perf_main(int argc, char** argv, const PerfCollective& collective) {
+  occupy_standard_streams();
   const ParsedOptions parsed = parse_options(argc, argv, collective.reduces, collective.rooted);
-  if (parsed.exit_now) {
-    fmt::print(parsed.exit_status == 0 ? stdout : stderr, "{}", parsed.text);
+  // A file that reaches ulimit -f is an error of write(), and told.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const auto complain = [&](const Status& status) {
+    print_error(fmt::format("{}: {}\n", collective.program, status.message()));
+  };
+  if (parsed.exit_now && parsed.exit_status != 0) {
+    print_error(parsed.text);
     return parsed.exit_status;
+  }
+  if (parsed.exit_now || parsed.version) {
+    const Status status = print_out(parsed.version ? versions(collective.program) : parsed.text);
+    if (!status.ok()) complain(status);
+    return status.ok() ? 0 : 1;
+  }
+  Process process{.collective = collective, .options = parsed.options};
+  if (const Status status = claim_report(process); !status.ok()) {
+    if (process.report) withdraw(*process.report);
+    complain(status);
+    return 2;
   }
   Result<Sentinel> sentinel = Sentinel::create();
   if (!sentinel.ok()) {
-    fmt::print(stderr, "{}: {}\n", collective.program, sentinel.status().message());
+    complain(sentinel.status());
     return 1;
   }
-  Process process{.collective = collective, .options = parsed.options};
   return run(process, argc, argv, *sentinel);
 }
 

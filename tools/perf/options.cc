@@ -200,13 +200,19 @@ ParsedOptions parse_options(int argc, const char* const* argv, bool reduces, boo
   declare_sizes_and_counts(app, words, parsed.options);
   declare_what(app, words, reduces, rooted);
   declare_how(app, words, parsed.options);
+  app.set_version_flag("--version", std::string(), "print the version of the program and of the library");
   Status status;
   try {
     app.parse(argc, argv);
     status = interpret(words, parsed.options);
+    if (status.ok() && app.count("-J") > 0 && parsed.options.json_file.empty())
+      status = invalid_argument("--output_file '': give the name of a file");
   } catch (const CLI::CallForHelp&) {
     parsed.exit_now = true;
     parsed.text = app.help();
+    return parsed;
+  } catch (const CLI::CallForVersion&) {
+    parsed.version = true;
     return parsed;
   } catch (const CLI::ParseError& error) {
     status = invalid_argument("{}", error.what());

@@ -38,6 +38,7 @@ struct Options {
 
 struct ParsedOptions {
   Options options;
+  bool version = false;   // asked for, instead of all else
   bool exit_now = false;  // help was asked for, or something is wrong
   int exit_status = 0;
   std::string text;  // what to print then: help for stdout, or one line for stderr

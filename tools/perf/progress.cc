@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
-
 #include "base/clock.h"
+#include "perf/print.h"
 
 namespace tutti::perf {
 
@@ -19,15 +18,13 @@ void Progress::step(std::string_view what) {
   if (now - started_ns_ < 2 * kSecond || now - last_ns_ < 100 * kMillisecond) return;
   last_ns_ = now;
   const std::string share = steps_ > 0 ? fmt::format("{:3}%", 100 * done / steps_) : fmt::format("{} done", done);
-  fmt::print(stderr, "\r\033[K{} {} ({} s)", share, what, (now - started_ns_) / kSecond);
-  std::fflush(stderr);
+  print_error(fmt::format("\r\033[K{} {} ({} s)", share, what, (now - started_ns_) / kSecond));
   shown_ = true;
 }
 
 void Progress::clear() {
   if (!shown_) return;
-  fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  print_error("\r\033[K");
   shown_ = false;
 }
 

@@ -72,6 +72,7 @@ struct Footer {
 std::string header_text(const Header& header);
 std::string row_text(const ResultRow& row);
 std::string footer_text(const Footer& footer);
+std::string version_text(int code);  // "0.1.0"
 // A number in `width` characters, with as many of two decimals as fit.
 std::string number_text(double value, int width);
 
@@ -83,10 +84,7 @@ struct RunFrame {
 };
 nlohmann::ordered_json json_report(const RunFrame& frame, const Header& header, const std::vector<ResultRow>& rows,
                                    const Footer& footer);
-// Creates `path`, or path.0, path.1, ... when it exists, and keeps it for write_json_file. The name is taken at the
-// start of a run, so that a path that cannot be written is an error before the measuring.
-Result<std::string> claim_json_file(const std::string& path);
-Status write_json_file(const std::string& path, const nlohmann::ordered_json& report);
+std::string json_text(const nlohmann::ordered_json& report);
 std::string now_text();  // "2026-01-31 12:00:00", local time
 
 }  // namespace tutti::perf

@@ -6,8 +6,6 @@
 namespace tutti::perf {
 namespace {
 
-std::string version_text(int code) { return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100); }
-
 std::string measurement_text(const Measurement& m) {
   const std::string wrong = m.wrong ? fmt::format("{:>6g}", static_cast<double>(*m.wrong)) : "   N/A";
   return fmt::format("  {}  {}  {}  {}", number_text(m.time_us, 7), number_text(m.algbw, 6), number_text(m.busbw, 6),
@@ -35,6 +33,8 @@ std::string choice_text(const ChoiceRange& range, tuttiDataType_t type) {
 }
 
 }  // namespace
+
+std::string version_text(int code) { return fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100); }
 
 std::string number_text(double value, int width) {
   // The digits before the point, the point and two decimals, as far as there is room.

@@ -14,11 +14,27 @@ namespace tutti {
 namespace {
 
 constexpr uint32_t kMostRanks = 4096;
+constexpr uint64_t kMostBytes = uint64_t{1} << 60;  // as the perf tools
 
 struct ExplainOptions {
-  std::string collective = "all_reduce", transport = "shm", bytes = "1M", tuning_file;
+  std::string collective = "all_reduce", transport, bytes, tuning_file;  // empty: not given
   uint32_t ranks = 2, hosts = 1, cores = 0;
 };
+
+// Which options contradict each other.
+Status check(const ExplainOptions& options, Collective collective) {
+  if (options.hosts > options.ranks)
+    return invalid_argument("{} ranks cannot be on {} hosts; --hosts may be 1 to {}", options.ranks, options.hosts,
+                            options.ranks);
+  if (options.hosts > 1 && options.transport == "shm")
+    return invalid_argument("--transport shm does not reach from host to host; leave it out, or give --hosts 1");
+  if (collective == Collective::barrier && !options.bytes.empty())
+    return invalid_argument("--bytes {}: a barrier has no data; leave it out", options.bytes);
+  const bool pair = collective == Collective::send || collective == Collective::recv;
+  if (pair && options.ranks != 2)
+    return invalid_argument("-n {}: {} is between 2 ranks", options.ranks, name_of(collective));
+  return {};
+}
 
 // What a link of shared memory carries: its slots, which share 2 MiB among a host's ranks (transports/shm/layout.h,
 // which the program does not see; tests/tools holds the two together).
@@ -52,22 +68,22 @@ Result<Facts> facts_of(const ExplainOptions& options, const Config& config) {
 
 Status explain(const ExplainOptions& given) {
   ExplainOptions options = given;
-  const std::optional<Collective> collective = parse_collective(options.collective);
-  if (!collective) return invalid_argument("--collective '{}' is no collective", options.collective);
-  if (options.hosts > options.ranks)
-    return invalid_argument("{} ranks cannot be on {} hosts", options.ranks, options.hosts);
-  if (options.hosts > 1 && options.transport == "shm") options.transport = "tcp";
+  TUTTI_TRY_ASSIGN(const Collective collective, collective_option(options.collective));
+  TUTTI_TRY(check(options, collective));
+  if (options.bytes.empty()) options.bytes = collective == Collective::barrier ? "0" : "1M";
   const Result<uint64_t> bytes = parse_bytes(options.bytes);
-  if (!bytes.ok()) return invalid_argument("--bytes {}: {}", options.bytes, bytes.status().message());
+  if (!bytes.ok()) return invalid_argument("--bytes: {}", bytes.status().message());
+  if (bytes.value() > kMostBytes)
+    return invalid_argument("--bytes {}: it may be 0 to {}G", options.bytes, kMostBytes >> 30);
   TUTTI_TRY_ASSIGN(const Config config, config_from_environment());
   if (options.tuning_file.empty()) options.tuning_file = config.tuning_file;
   TUTTI_TRY_ASSIGN(const Facts facts, facts_of(options, config));
   TUTTI_TRY_ASSIGN(const Tuner tuner, Tuner::create(config, facts));
-  TUTTI_TRY_ASSIGN(const Choice choice, tuner.choose(*collective, Rank{0}, bytes.value()));
-  fmt::print("{} of {} bytes over {} ranks, links: {}, {} ranks on {} cores of a host, {}\n", name_of(*collective),
+  TUTTI_TRY_ASSIGN(const Choice choice, tuner.choose(collective, Rank{0}, bytes.value()));
+  fmt::print("{} of {} bytes over {} ranks, links: {}, {} ranks on {} cores of a host, {}\n", name_of(collective),
              bytes.value(), options.ranks, name_of(facts.links), facts.crowded_ranks, facts.crowded_cores,
              options.tuning_file.empty() ? "built-in costs" : "costs of " + options.tuning_file);
-  fmt::print("{}\n", to_text(tuner.candidates(*collective, Rank{0}, bytes.value()), choice));
+  fmt::print("{}\n", to_text(tuner.candidates(collective, Rank{0}, bytes.value()), choice));
   return {};
 }
 
@@ -80,22 +96,30 @@ Action add_explain_command(CLI::App& app) {
   command->add_option("-n,--nranks", options->ranks, "number of ranks")
       ->check(CLI::Range(1u, kMostRanks))
       ->option_text("N=2");
-  command->add_option("--bytes", options->bytes, "size of the whole vector, with K, M or G")->option_text("BYTES=1M");
+  const CLI::Option* bytes = command->add_option("--bytes", options->bytes, "size of the whole vector, with K, M or G")
+                                 ->option_text("BYTES=1M");
   command->add_option("--collective", options->collective, "all_reduce, broadcast, ...")
       ->option_text("NAME=all_reduce");
-  command->add_option("--transport", options->transport, "shm or tcp")
+  command->add_option("--transport", options->transport, "shm or tcp; not given: shm on one host")
       ->check(CLI::IsMember({"shm", "tcp"}))
-      ->option_text("NAME=shm");
+      ->option_text("NAME");
   command->add_option("--hosts", options->hosts, "hosts that the ranks are spread over evenly; more than one: tcp")
       ->check(CLI::Range(1u, kMostRanks))
       ->option_text("H=1");
   command->add_option("--cores", options->cores, "cores of a host that its ranks share; not given: this host's")
       ->check(CLI::Range(1u, kMostRanks))
       ->option_text("C");
-  command->add_option("--tuning", options->tuning_file, "costs, as tutti tune writes them; else TUTTI_TUNING_FILE's")
-      ->option_text("FILE");
-  return [options] {
-    const Status status = explain(*options);
+  const CLI::Option* tuning =
+      command
+          ->add_option("--tuning", options->tuning_file, "costs, as tutti tune writes them; else TUTTI_TUNING_FILE's")
+          ->option_text("FILE");
+  return [options, bytes, tuning] {
+    Status status;
+    for (const auto& [option, value] : {std::pair{bytes, &options->bytes}, {tuning, &options->tuning_file}})
+      if (option->count() > 0 && value->empty())
+        status = invalid_argument("{} is given no value; leave it out, or write --bytes 1M, --tuning FILE",
+                                  option->get_name());
+    if (status.ok()) status = explain(*options);
     if (status.ok()) return 0;
     fmt::print(stderr, "tutti explain: {}\n", status.message());
     return status.code() == tuttiInvalidArgument ? kUsageStatus : 1;

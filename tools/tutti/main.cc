@@ -2,11 +2,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 
+#include "base/config.h"
 #include "tutti/commands.h"
 
 namespace {
+
+// What is wrong; where it is the command itself, which there are.
+int refuse(const CLI::App& app, const std::vector<std::string>& words, std::string error) {
+  std::vector<std::string> names;
+  bool named = false;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!command->get_group().empty()) names.push_back(command->get_name());  // without a group it is hidden
+    named |= !words.empty() && command->get_name() == words[0];
+  }
+  if (!named) {
+    const std::string word = words.empty() ? std::string() : words[0];
+    const std::string_view near = tutti::nearest_name(word, std::vector<std::string_view>(names.begin(), names.end()));
+    error = fmt::format("{}{}; there are {}",
+                        word.empty() ? "no command is given" : fmt::format("there is no command '{}'", word),
+                        near.empty() ? "" : fmt::format(", did you mean {}?", near), fmt::join(names, ", "));
+  }
+  fmt::print(stderr, "tutti: {} (see tutti {}--help)\n", error, named ? words[0] + " " : "");
+  return tutti::kUsageStatus;
+}
 
 int run(const std::vector<std::string>& words) {
   // What stands behind the first -- is another program's command line and is not looked at.
@@ -16,7 +39,8 @@ int run(const std::vector<std::string>& words) {
 
   CLI::App app("Tutti: start ranks, look at plans and choices, measure the machine, list the environment.", "tutti");
   app.require_subcommand(1);
-  tutti::Action run_ranks = tutti::add_run_command(app, theirs);
+  app.set_version_flag("--version", tutti::versions);
+  tutti::Action run_ranks = tutti::add_run_command(app, theirs, dashes != words.end());
   tutti::Action plan = tutti::add_plan_command(app);
   tutti::Action explain = tutti::add_explain_command(app);
   tutti::Action tune = tutti::add_tune_command(app);
@@ -29,11 +53,20 @@ int run(const std::vector<std::string>& words) {
   } catch (const CLI::CallForHelp&) {
     fmt::print("{}", app.help());
     return 0;
+  } catch (const CLI::CallForVersion& call) {
+    fmt::print("{}", call.what());
+    return 0;
   } catch (const CLI::ParseError& error) {
-    fmt::print(stderr, "tutti: {} (see tutti --help, tutti run --help)\n", error.what());
+    return refuse(app, words, error.what());
+  }
+  // Programs that run starts are to find it as it was. For the rest, a file that reaches ulimit -f is an error of
+  // write(), and told.
+  if (app.got_subcommand("run")) return run_ranks();
+  std::signal(SIGXFSZ, SIG_IGN);
+  if (!theirs.empty()) {
+    fmt::print(stderr, "tutti: only tutti run takes words behind --, here '{}' (see tutti --help)\n", theirs[0]);
     return tutti::kUsageStatus;
   }
-  if (app.got_subcommand("run")) return run_ranks();
   if (app.got_subcommand("plan")) return plan();
   if (app.got_subcommand("explain")) return explain();
   if (app.got_subcommand("tune")) return tune();
@@ -42,11 +75,18 @@ int run(const std::vector<std::string>& words) {
   return version();
 }
 
+// What is left in stdio's buffer would fail unseen at the end of the process.
+int flushed(int status) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  fmt::print(stderr, "tutti: write to standard output: {}\n", std::strerror(errno));
+  return status == 0 ? 1 : status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
-    return run({argv + 1, argv + argc});
+    return flushed(run({argv + 1, argv + argc}));
   } catch (const std::exception& error) {
     fmt::print(stderr, "tutti: {}\n", error.what());
     return 1;

@@ -18,7 +18,7 @@ struct PlanOptions {
   std::string collective, algorithm, ranks = "4", format = "text";
   int rank = -1, root = 0;
   uint32_t lanes = 1;
-  bool verify = false;
+  bool verify = false, has_root = false;  // has_root: --root was given
 };
 
 struct RankRange {
@@ -36,19 +36,11 @@ Result<RankRange> parse_ranks(const std::string& text) {
   return RankRange{first, last};
 }
 
-std::string names_of_collectives() {
-  std::string names;
-  for (int c = 0; c < kCollectiveCount; ++c) names += fmt::format(" {}", name_of(static_cast<Collective>(c)));
-  return names;
-}
-
 // The rows that were asked for: all when neither name is given.
 Result<std::vector<const Algorithm*>> chosen(const PlanOptions& options) {
   std::optional<Collective> collective;
   if (!options.collective.empty()) {
-    collective = parse_collective(options.collective);
-    if (!collective)
-      return invalid_argument("--collective '{}' is none of:{}", options.collective, names_of_collectives());
+    TUTTI_TRY_ASSIGN(collective, collective_option(options.collective));
   }
   std::vector<const Algorithm*> rows;
   std::string names;
@@ -63,6 +55,9 @@ Result<std::vector<const Algorithm*>> chosen(const PlanOptions& options) {
   return rows;
 }
 
+// Their root is the other rank.
+bool is_pair(const Algorithm& row) { return row.collective == Collective::send || row.collective == Collective::recv; }
+
 Status show(const PlanOptions& options) {
   if (options.collective.empty() || options.algorithm.empty())
     return invalid_argument("give --collective and --algo, such as --collective all_reduce --algo ring, or --verify");
@@ -71,6 +66,8 @@ Status show(const PlanOptions& options) {
   TUTTI_TRY_ASSIGN(const std::vector<const Algorithm*> rows, chosen(options));
   const Algorithm& row = *rows[0];
   const Shape shape{row.collective, Rank{n.first}, Rank{static_cast<uint32_t>(options.root)}, options.lanes};
+  if (options.has_root && !has_root(row.collective) && !is_pair(row))
+    return invalid_argument("--root {}: {} has no root; leave it out", options.root, name_of(row.collective));
   if (shape.root >= n.first) return invalid_argument("--root {}: the ranks are 0 to {}", options.root, n.first - 1);
   if (options.rank >= static_cast<int>(n.first))
     return invalid_argument("--rank {}: the ranks are 0 to {}", options.rank, n.first - 1);
@@ -100,8 +97,6 @@ std::vector<uint32_t> roots_of(const Algorithm& row, uint32_t n) {
   return roots;
 }
 
-bool is_pair(const Algorithm& row) { return row.collective == Collective::send || row.collective == Collective::recv; }
-
 // A send is right together with its receive: from rank 0 to rank 1, whatever the number of ranks.
 std::vector<Plan> plans_to_verify(const Algorithm& row, const Shape& shape) {
   if (!is_pair(row)) return plans_of(shape, row.plan);
@@ -126,6 +121,12 @@ Status verify_row(const Algorithm& row, const RankRange& n, uint32_t lanes, size
 }
 
 Status verify_all(const PlanOptions& options) {
+  const std::string_view ignored = options.rank >= 0          ? "--rank"
+                                   : options.has_root         ? "--root"
+                                   : options.format != "text" ? "--format"
+                                                              : "";
+  if (!ignored.empty())
+    return invalid_argument("{} is for plans that are printed; --verify proves those of all ranks and roots", ignored);
   TUTTI_TRY_ASSIGN(const RankRange n, parse_ranks(options.ranks));
   TUTTI_TRY_ASSIGN(const std::vector<const Algorithm*> rows, chosen(options));
   Status first_failure;
@@ -148,6 +149,13 @@ Status verify_all(const PlanOptions& options) {
 
 }  // namespace
 
+Result<Collective> collective_option(const std::string& name) {
+  if (const std::optional<Collective> collective = parse_collective(name)) return *collective;
+  std::string names;
+  for (int c = 0; c < kCollectiveCount; ++c) names += fmt::format(" {}", name_of(static_cast<Collective>(c)));
+  return invalid_argument("--collective '{}' is none of:{}", name, names);
+}
+
 Action add_plan_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("plan", "Print the plans of an algorithm, or prove them right");
   auto options = std::make_shared<PlanOptions>();
@@ -159,7 +167,9 @@ Action add_plan_command(CLI::App& app) {
   command->add_option("--rank", options->rank, "only this rank's plan")
       ->check(CLI::NonNegativeNumber)
       ->option_text("R");
-  command->add_option("--root", options->root, "the root")->check(CLI::NonNegativeNumber)->option_text("R");
+  CLI::Option* root = command->add_option("--root", options->root, "the root; of send and recv the other rank")
+                          ->check(CLI::NonNegativeNumber)
+                          ->option_text("R=0");
   command->add_option("--lanes", options->lanes, "copies of the pattern side by side")
       ->check(CLI::Range(1, 16))
       ->option_text("L=1");
@@ -168,7 +178,8 @@ Action add_plan_command(CLI::App& app) {
       ->option_text("FORMAT=text");
   command->add_flag("--verify", options->verify,
                     "prove the plans right: result, agreement, progress, memory, messages");
-  return [options] {
+  return [options, root] {
+    options->has_root = root->count() > 0;
     const Status status = options->verify ? verify_all(*options) : show(*options);
     if (status.ok()) return 0;
     fmt::print(stderr, "tutti plan: {}\n", status.message());

@@ -247,6 +247,8 @@ void Launcher::begin_end(Nanoseconds after) {
 }
 
 void Launcher::escalate() {
+  notice_ends();
+  if (running() == 0) return;  // the last has ended since poll() looked
   const int signal = terminated_ ? SIGKILL : SIGTERM;
   std::string who;
   for (size_t r = 0; r < children_.size(); ++r)

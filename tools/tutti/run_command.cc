@@ -16,11 +16,15 @@ int exit_status_of_failure(const Status& status) {
   return status.code() == tuttiInvalidUsage ? run::kNotExecutable : 1;
 }
 
-int execute(const run::Spec& spec) {
+int execute(const run::Spec& spec, const std::vector<std::string>& before_dashes) {
   const auto complain = [](std::string_view what) {
     fmt::print(stderr, "tutti run: {}\n", what);
     return kUsageStatus;
   };
+  // CLI11 keeps what it does not know for the program. The program's own options stand behind its name.
+  if (!before_dashes.empty() && before_dashes[0].starts_with('-'))
+    return complain(fmt::format("unknown option {} before the program (see tutti run --help)", before_dashes[0]));
+  if (spec.nranks == 0) return complain("--nranks is required (see tutti run --help)");
   if (spec.command.empty()) return complain("no program given; write: tutti run -n 4 -- program arguments");
   for (const std::string& entry : spec.environment)
     if (entry.find('=') == std::string::npos || entry[0] == '=')
@@ -33,12 +37,11 @@ int execute(const run::Spec& spec) {
 
 }  // namespace
 
-Action add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes) {
+Action add_run_command(CLI::App& app, const std::vector<std::string>& after_dashes, bool has_dashes) {
   CLI::App* command = app.add_subcommand("run", "Start the ranks of this host: tutti run -n 4 -- program arguments");
   auto spec = std::make_shared<run::Spec>();
-  spec->command = after_dashes;
-  command->add_option("-n,--nranks", spec->nranks, "number of ranks")
-      ->required()
+  // Looked at by execute(): an option that is misspelt is to be told first, even where it was this one.
+  command->add_option("-n,--nranks", spec->nranks, "number of ranks; required")
       ->check(CLI::Range(1, kMostRanks))
       ->option_text("N");
   command->add_option("--env", spec->environment, "set an environment variable for the ranks; repeatable")
@@ -55,9 +58,13 @@ Action add_run_command(CLI::App& app, const std::vector<std::string>& after_dash
       "Ends with the status of the rank that failed first (128 + signal when it was killed).");
   // Without dashes, everything from the first word that is no option of ours.
   command->prefix_command();
-  return [spec, command] {
-    if (spec->command.empty()) spec->command = command->remaining();
-    return execute(*spec);
+  return [spec, command, after_dashes, has_dashes] {
+    const std::vector<std::string> before = command->remaining();
+    spec->command = before;
+    // Dashes behind the program's name are an argument of it.
+    if (!before.empty() && has_dashes) spec->command.emplace_back("--");
+    spec->command.insert(spec->command.end(), after_dashes.begin(), after_dashes.end());
+    return execute(*spec, before);
   };
 }
 

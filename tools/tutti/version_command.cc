@@ -10,12 +10,17 @@ std::string version_text(int code) { return fmt::format("{}.{}.{}", code / 10000
 
 }  // namespace
 
+std::string versions() {
+  int library = 0;
+  const bool known = tuttiGetVersion(&library) == tuttiSuccess;
+  return fmt::format("tutti {}, library {}\n", version_text(TUTTI_VERSION_CODE),
+                     known ? version_text(library) : "unknown");
+}
+
 Action add_version_command(CLI::App& app) {
   app.add_subcommand("version", "Print the version of this program and of the library it runs with");
   return [] {
-    int library = 0;
-    if (tuttiGetVersion(&library) != tuttiSuccess) return 1;
-    fmt::print("tutti {}, library {}\n", version_text(TUTTI_VERSION_CODE), version_text(library));
+    fmt::print("{}", versions());
     return 0;
   };
 }

@@ -11,9 +11,14 @@
  * Errors. Every function returns a tuttiResult_t; tuttiGetLastError holds the sentence that goes with it. Arguments
  * are checked before anything is sent. The first error of an operation under way is latched in the communicator,
  * told to every rank and returned by all later calls on it; only tuttiCommDestroy and tuttiCommAbort are useful then.
+ * A rank that needs nothing from others, as the root of a broadcast, may succeed in a call in which they disagree with
+ * it: a later call, tuttiCommGetAsyncError or tuttiCommFinalize tells.
  *
  * Threads. A communicator may be used from several threads; operations take place in the order in which the calls
  * were made. tuttiCommAbort may be called while another thread is inside a call on the same communicator.
+ *
+ * Forks. Communicators and streams stay with the process that made them: in a forked child every use of them fails with
+ * tuttiInvalidUsage. The child may make its own.
  */
 #ifndef TUTTI_TUTTI_H_
 #define TUTTI_TUTTI_H_
@@ -141,7 +146,9 @@ TUTTI_API tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId* id
  * rank -1 (one of them passes id, the others may pass NULL); newcomers pass comm NULL, the id and their rank. */
 TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nranks, const tuttiUniqueId* id, int rank,
                                       tuttiComm_t* newcomm, const tuttiConfig_t* config);
-/* Waits for all operations issued on comm, on every stream. Does not need the peers to call it. */
+/* Waits for all operations issued on comm, on every stream; then compares this rank's last 32 collective calls with
+ * those of the ranks that finalized or left before it, and fails with tuttiInvalidUsage, naming both, where two differ.
+ * Does not need the peers to call it. */
 TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 /* Finalizes if need be and frees. Needs no peer. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);

@@ -55,9 +55,12 @@ Status run_rank(Process& process, int thread) {
   const Member& member = process.world.member(thread);
   Bench bench(process.collective, process.options, member, process.stop, process.record);
   const Status status = bench.run();
-  const std::lock_guard lock(process.mutex);
-  process.wrong += bench.wrong_here();
-  return status;
+  {
+    const std::lock_guard lock(process.mutex);
+    process.wrong += bench.wrong_here();
+  }
+  TUTTI_TRY(status);
+  return library_status(tuttiCommFinalize(member.comm), "tuttiCommFinalize", member.comm);
 }
 
 void rank_thread(Process& process, Sentinel& sentinel, int thread) {

@@ -1,8 +1,10 @@
 // Codecs: how the elements of one type become vectors to compute with, and back. Compiled once per instruction set.
 //
-// A codec has a Tag (what is computed with), Stored (a vector as it lies in memory), kElementBytes, and
-//   load(p), store(s, p)    kLanes elements at any address
-//   widen(s) -> vector      narrow(vector) -> s, rounded once, every NaN made the quiet one without payload
+// A codec has a Tag (what is computed with), Stored (a vector as it lies in memory), kElementBytes, kParts, and
+//   load(p), store(s, p)    kParts * kLanes elements at any address
+//   widen(s, v)             to kParts vectors to compute with, in an order of the codec's own
+//   narrow(v) -> s          the way back, rounded once; every NaN made the quiet one without payload
+//   narrow_numbers(v) -> s  the same where there is no NaN
 //   scalar(bits)            the factor of premul_sum, in all lanes
 //   divide(vector, call)    the division of avg
 #if defined(TUTTI_REDUCE_CODEC_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -70,19 +72,24 @@ struct PlainCodec {
   using Vector = hn::VFromD<Tag>;
   using Stored = Vector;
   static constexpr size_t kLanes = hn::MaxLanes(Tag());
+  static constexpr size_t kParts = 1;
   static constexpr size_t kElementBytes = sizeof(T);
 
   static HWY_INLINE Stored load(const uint8_t* p) { return load_unaligned(Tag(), p); }
   static HWY_INLINE void store(Stored s, uint8_t* p) { store_unaligned(Tag(), s, p); }
-  static HWY_INLINE Vector widen(Stored s) { return s; }
+  static HWY_INLINE void widen(Stored s, Vector* v) { v[0] = s; }
 
-  static HWY_INLINE Stored narrow(Vector v) {
+  static HWY_INLINE Vector canonical(Vector v) {
+    return hn::IfThenElse(hn::IsNaN(v), hn::Set(Tag(), std::numeric_limits<T>::quiet_NaN()), v);
+  }
+  static HWY_INLINE Stored narrow(const Vector* v) {
     if constexpr (std::is_floating_point_v<T>) {
-      return hn::IfThenElse(hn::IsNaN(v), hn::Set(Tag(), std::numeric_limits<T>::quiet_NaN()), v);
+      return canonical(v[0]);
     } else {
-      return v;
+      return v[0];
     }
   }
+  static HWY_INLINE Stored narrow_numbers(const Vector* v) { return v[0]; }
 
   static HWY_INLINE Vector scalar(uint64_t bits) {
     T value;
@@ -117,6 +124,7 @@ struct WidenedFloat {
   using Integer = hn::VFromD<Bits>;
   using Stored = hn::VFromD<StoredTag>;
   static constexpr size_t kLanes = hn::MaxLanes(Tag());
+  static constexpr size_t kParts = 1;
   static constexpr size_t kElementBytes = sizeof(Storage);
 
   static HWY_INLINE Stored load(const uint8_t* p) { return load_unaligned(StoredTag(), p); }
@@ -194,62 +202,96 @@ HWY_INLINE hn::VFromD<hn::ScalableTag<float>> widen_float16(StoredVector s) {
 }
 
 struct Float16Codec : WidenedFloat<uint16_t> {
-  static HWY_INLINE Vector widen(Stored s) { return widen_float16(s); }
+  static HWY_INLINE void widen(Stored s, Vector* v) { v[0] = widen_float16(s); }
   static HWY_INLINE Vector scalar(uint64_t bits) {
     return hn::Set(Tag(), tutti::widen(kFloat16, static_cast<uint32_t>(bits)));
   }
-  static HWY_INLINE Stored narrow(Vector v) {
 #if TUTTI_HARDWARE_FLOAT16
-    const Vector canonical = PlainCodec<float>::narrow(v);
-    return hn::BitCast(StoredTag(), hn::DemoteTo(hn::Rebind<hwy::float16_t, Tag>(), canonical));
-#else
-    return packed(encode<kFloat16>(v));
-#endif
+  static HWY_INLINE Stored narrow_numbers(const Vector* v) {
+    return hn::BitCast(StoredTag(), hn::DemoteTo(hn::Rebind<hwy::float16_t, Tag>(), v[0]));
   }
+  static HWY_INLINE Stored narrow(const Vector* v) {
+    const Vector canonical = PlainCodec<float>::canonical(v[0]);
+    return narrow_numbers(&canonical);
+  }
+#else
+  static HWY_INLINE Stored narrow(const Vector* v) { return packed(encode<kFloat16>(v[0])); }
+  static HWY_INLINE Stored narrow_numbers(const Vector* v) { return narrow(v); }
+#endif
 };
 
-// Highway's own conversion to bfloat16 truncates, and its float32-to-bfloat16 instruction would flush subnormals.
+// A bfloat16 is the upper half of a float32. Two of them that lie in 32 bits are widened where they are, the one by a
+// shift, the other by a mask: moving elements from lane to lane would cost more than all the arithmetic. Highway's own
+// conversion truncates, and its float32-to-bfloat16 instruction would flush subnormals.
 struct Bfloat16Codec : WidenedFloat<uint16_t> {
-  static HWY_INLINE Vector widen(Stored s) { return float_of(hn::ShiftLeft<16>(zero_extended(s))); }
+  using Unsigned = hn::RebindToUnsigned<Tag>;
+  using Codes = hn::VFromD<Unsigned>;
+#if HWY_TARGET == HWY_SCALAR
+  static HWY_INLINE void widen(Stored s, Vector* v) { v[0] = float_of(hn::ShiftLeft<16>(zero_extended(s))); }
+  static HWY_INLINE Stored narrow(const Vector* v) { return hn::TruncateTo(StoredTag(), hn::ShiftRight<16>(code(v[0]))); }
+  static HWY_INLINE Stored narrow_numbers(const Vector* v) { return narrow(v); }
+#else
+  static constexpr size_t kParts = 2;
+  using StoredTag = hn::Repartition<uint16_t, Tag>;
+  using Stored = hn::VFromD<StoredTag>;
+  static HWY_INLINE Stored load(const uint8_t* p) { return load_unaligned(StoredTag(), p); }
+  static HWY_INLINE void store(Stored s, uint8_t* p) { store_unaligned(StoredTag(), s, p); }
+  static HWY_INLINE void widen(Stored s, Vector* v) {
+    const auto pairs = hn::BitCast(Unsigned(), s);
+    v[0] = hn::BitCast(Tag(), hn::ShiftLeft<16>(pairs));
+    v[1] = hn::BitCast(Tag(), hn::And(pairs, hn::Set(Unsigned(), 0xffff0000u)));
+  }
+  static HWY_INLINE Stored narrow(const Vector* v) { return joined(code(v[0]), code(v[1])); }
+  static HWY_INLINE Stored narrow_numbers(const Vector* v) { return joined(rounded(v[0]), rounded(v[1])); }
+  // The upper halves of both.
+  static HWY_INLINE Stored joined(Codes even, Codes odd) {
+    return hn::OddEven(hn::BitCast(StoredTag(), odd), hn::BitCast(StoredTag(), hn::ShiftRight<16>(even)));
+  }
+#endif
   static HWY_INLINE Vector scalar(uint64_t bits) {
     return hn::Set(Tag(), tutti::widen(kBfloat16, static_cast<uint32_t>(bits)));
   }
-  static HWY_INLINE Stored narrow(Vector v) {
-    const hn::RebindToUnsigned<Tag> unsigned_tag;
-    const auto bits = hn::BitCast(unsigned_tag, v);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(unsigned_tag, 1));
-    const auto rounded = hn::ShiftRight<16>(bits + odd + hn::Set(unsigned_tag, 0x7fff));
-    const auto code = hn::IfThenElse(hn::RebindMask(unsigned_tag, hn::IsNaN(v)),
-                                     hn::Set(unsigned_tag, kBfloat16.quiet_nan()), rounded);
-    return hn::TruncateTo(StoredTag(), code);
+  // The code in the upper half; what is below it is of no use.
+  static HWY_INLINE Codes rounded(Vector v) {
+    const auto bits = hn::BitCast(Unsigned(), v);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(Unsigned(), 1));
+    return bits + odd + hn::Set(Unsigned(), 0x7fff);
+  }
+  static HWY_INLINE Codes code(Vector v) {
+    return hn::IfThenElse(hn::RebindMask(Unsigned(), hn::IsNaN(v)),
+                          hn::Set(Unsigned(), kBfloat16.quiet_nan() << 16), rounded(v));
   }
 };
 
 // A float8e5m2 is the upper byte of a float16.
 struct Float8e5m2Codec : WidenedFloat<uint8_t> {
   using HalfTag = hn::Rebind<uint16_t, Tag>;
-  static HWY_INLINE Vector widen(Stored s) { return widen_float16(hn::ShiftLeft<8>(hn::PromoteTo(HalfTag(), s))); }
+  static HWY_INLINE void widen(Stored s, Vector* v) {
+    v[0] = widen_float16(hn::ShiftLeft<8>(hn::PromoteTo(HalfTag(), s)));
+  }
   static HWY_INLINE Vector scalar(uint64_t bits) {
     return hn::Set(Tag(), tutti::widen(kFloat8e5m2, static_cast<uint32_t>(bits)));
   }
-  static HWY_INLINE Stored narrow(Vector v) { return packed(encode<kFloat8e5m2>(v)); }
+  static HWY_INLINE Stored narrow(const Vector* v) { return packed(encode<kFloat8e5m2>(v[0])); }
+  static HWY_INLINE Stored narrow_numbers(const Vector* v) { return narrow(v); }
 };
 
 // A float8e4m3's exponent and mantissa, taken for a float16's, stand for 2^-8 times the value: its bias is 8 less.
 struct Float8e4m3Codec : WidenedFloat<uint8_t> {
   using HalfTag = hn::Rebind<uint16_t, Tag>;
-  static HWY_INLINE Vector widen(Stored s) {
+  static HWY_INLINE void widen(Stored s, Vector* v) {
     const auto byte = hn::PromoteTo(HalfTag(), s);
     const auto magnitude = hn::And(byte, hn::Set(HalfTag(), 0x7f));
     const auto sign = hn::ShiftLeft<8>(hn::And(byte, hn::Set(HalfTag(), 0x80)));
     const auto finite = hn::Or(hn::ShiftLeft<7>(magnitude), sign);
     const auto is_nan = hn::Eq(magnitude, hn::Set(HalfTag(), 0x7f));
-    return widen_float16(hn::IfThenElse(is_nan, hn::Set(HalfTag(), 0x7e00), finite)) * hn::Set(Tag(), 256.0f);
+    v[0] = widen_float16(hn::IfThenElse(is_nan, hn::Set(HalfTag(), 0x7e00), finite)) * hn::Set(Tag(), 256.0f);
   }
   static HWY_INLINE Vector scalar(uint64_t bits) {
     return hn::Set(Tag(), tutti::widen(kFloat8e4m3, static_cast<uint32_t>(bits)));
   }
-  static HWY_INLINE Stored narrow(Vector v) { return packed(encode<kFloat8e4m3>(v)); }
+  static HWY_INLINE Stored narrow(const Vector* v) { return packed(encode<kFloat8e4m3>(v[0])); }
+  static HWY_INLINE Stored narrow_numbers(const Vector* v) { return narrow(v); }
 };
 
 }  // namespace tutti::HWY_NAMESPACE

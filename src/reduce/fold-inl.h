@@ -87,12 +87,19 @@ constexpr size_t kGroupLanes = kGroupVectors* Codec::kLanes;
 
 template <class Codec>
 struct Group {
-  static constexpr size_t kVectorBytes = Codec::kLanes * Codec::kElementBytes;
-  static constexpr size_t kBytes = kGroupVectors * kVectorBytes;
+  static constexpr size_t kStored = kGroupVectors / Codec::kParts;
+  static constexpr size_t kStoredBytes = Codec::kParts * Codec::kLanes * Codec::kElementBytes;
+  static constexpr size_t kBytes = kStored * kStoredBytes;
   typename Codec::Vector v[kGroupVectors];
 
   HWY_INLINE void load(const uint8_t* p) {
-    for (size_t u = 0; u < kGroupVectors; ++u) v[u] = Codec::widen(Codec::load(p + u * kVectorBytes));
+    for (size_t u = 0; u < kStored; ++u) Codec::widen(Codec::load(p + u * kStoredBytes), v + u * Codec::kParts);
+  }
+  // False only where there may be a NaN: there is one where the sum is none; infinities may cancel, too.
+  HWY_INLINE bool all_numbers() const {
+    auto sum = v[0];
+    for (size_t u = 1; u < kGroupVectors; ++u) sum = sum + v[u];
+    return hn::AllFalse(typename Codec::Tag(), hn::IsNaN(sum));
   }
   template <class Op>
   HWY_INLINE void combine(const Group& other) {
@@ -110,13 +117,21 @@ struct Group {
 // Vectors rounded to the type, to be stored once per result.
 template <class Codec>
 struct RoundedGroup {
-  typename Codec::Stored s[kGroupVectors];
+  static constexpr size_t kStored = Group<Codec>::kStored;
+  typename Codec::Stored s[kStored];
 
   explicit HWY_INLINE RoundedGroup(const Group<Codec>& group) {
-    for (size_t u = 0; u < kGroupVectors; ++u) s[u] = Codec::narrow(group.v[u]);
+    // One look at the whole group costs less than taking care in every vector.
+    if constexpr (std::is_floating_point_v<hn::TFromD<typename Codec::Tag>>) {
+      if (HWY_UNLIKELY(!group.all_numbers())) {
+        for (size_t u = 0; u < kStored; ++u) s[u] = Codec::narrow(group.v + u * Codec::kParts);
+        return;
+      }
+    }
+    for (size_t u = 0; u < kStored; ++u) s[u] = Codec::narrow_numbers(group.v + u * Codec::kParts);
   }
   HWY_INLINE void store(uint8_t* p) const {
-    for (size_t u = 0; u < kGroupVectors; ++u) Codec::store(s[u], p + u * Group<Codec>::kVectorBytes);
+    for (size_t u = 0; u < kStored; ++u) Codec::store(s[u], p + u * Group<Codec>::kStoredBytes);
   }
 };
 

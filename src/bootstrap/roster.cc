@@ -132,14 +132,13 @@ Status Roster::compare(Rank rank, const std::vector<Call>& calls) {
     std::erase_if(calls_, [&](const auto& entry) {
       return static_cast<int32_t>(call.sequence - entry.first) > kRememberedCalls;
     });
-    std::map<uint32_t, Call>& here = calls_[call.sequence];
-    here[rank] = call;
-    for (const auto& [other, theirs] : here)
-      if (theirs.tag != call.tag)
-        return invalid_usage(
-            "ranks disagree about operation {}: {} is in {}, but {} is in {}; all ranks must make the same calls in the "
-            "same order",
-            call.sequence, describe(member(Rank{other})), theirs.what, describe(member(rank)), call.what);
+    // Whoever told of it first stands for all, who said the same.
+    const auto& [other, theirs] = calls_.try_emplace(call.sequence, rank, call).first->second;
+    if (theirs.tag != call.tag)
+      return invalid_usage(
+          "ranks disagree about operation {}: {} is in {}, but {} is in {}; all ranks must make the same calls in the "
+          "same order",
+          call.sequence, describe(member(other)), theirs.what, describe(member(rank)), call.what);
   }
   return {};
 }

@@ -46,7 +46,7 @@ class Roster {
   Nanoseconds exchange_deadline() const { return exchange_deadline_; }
   Status exchange_missing(Nanoseconds now) const;
 
-  // A rank's last calls. Fails when another rank knows one of them under another tag. O(n) each.
+  // A rank's last calls. Fails when another rank knows one of them under another tag. O(1) each.
   Status compare(Rank rank, const std::vector<Call>& calls);
   // A rank has waited long, or no longer does.
   void wait(Rank rank, LongWait wait) { waits_[rank] = std::move(wait); }
@@ -69,8 +69,8 @@ class Roster {
   Nanoseconds exchange_began_ = 0;
   Nanoseconds exchange_deadline_ = ~Nanoseconds{0};
 
-  std::map<uint32_t, std::map<uint32_t, Call>> calls_;  // by sequence number and rank
-  std::map<uint32_t, LongWait> waits_;                  // by rank
+  std::map<uint32_t, std::pair<Rank, Call>> calls_;  // by sequence number: the first who told of it
+  std::map<uint32_t, LongWait> waits_;               // by rank
 };
 
 }  // namespace tutti

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <optional>
 
 #include "ranks.h"
 
@@ -84,13 +83,10 @@ constexpr int kRounds = 20;
   ::_exit(0);
 }
 
-// Forks all ranks, collects what they say, and ends what is left. The id is made by the parent, or by rank 0's process.
+// Forks all ranks, collects what they say, and ends what is left. The id is made by the parent, or by rank 0's process:
+// by either only when all are forked, since a child would get a copy of a lock that the hub's thread holds just then.
 void run_ranks(const Mishap& mishap, bool parent_makes_id, Child (&children)[kRanks]) {
-  std::optional<tuttiUniqueId> made;
-  if (parent_makes_id) made = unique_id();
-  Pipe ids[kRanks];
-  // Nobody starts before all are forked: a fork while the hub's thread serves somebody may copy a lock that it holds.
-  Pipe start;
+  Pipe ids[kRanks], start;
   for (int rank = 0; rank < kRanks; ++rank) {
     Child& child = children[rank];
     child.pid = ::fork();
@@ -102,9 +98,7 @@ void run_ranks(const Mishap& mishap, bool parent_makes_id, Child (&children)[kRa
       if (&other != &child) other.said.close_end(1);
     (void)start.read(1);  // until the last holder of the other end has closed it
     tuttiUniqueId id;
-    if (made) {
-      id = *made;
-    } else if (rank == 0) {
+    if (!parent_makes_id && rank == 0) {
       id = unique_id();
       for (int other = 1; other < kRanks; ++other) ids[other].write(&id, sizeof id);
     } else if (const std::string bytes = ids[rank].read(sizeof id); bytes.size() == sizeof id) {
@@ -113,6 +107,10 @@ void run_ranks(const Mishap& mishap, bool parent_makes_id, Child (&children)[kRa
     work_as(rank, id, mishap, child.said);
   }
   start.close_end(1);
+  if (parent_makes_id) {
+    const tuttiUniqueId id = unique_id();
+    for (Pipe& pipe : ids) pipe.write(&id, sizeof id);
+  }
   for (Child& child : children) child.said.close_end(1);
   for (Pipe& pipe : ids) pipe.close_end(1);
   for (Child& child : children)
@@ -156,8 +154,7 @@ TEST_P(Processes, OthersNameTheOneThatIsStopped) {
   }
 }
 
-// Those in which the parent makes the id leave it with a thread, so they come last: a forked child that starts threads
-// itself, as rank 0 does for its hub, should have had a parent without.
+// Those in which the parent makes the id leave it with a thread, so they come last: a child should have a parent without.
 INSTANTIATE_TEST_SUITE_P(Victims, Processes,
                          testing::Combine(testing::Bool(), testing::Values("shm", "tcp"), testing::Values(0, 2)),
                          [](const auto& parameters) {

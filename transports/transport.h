@@ -6,6 +6,8 @@
 // Two kinds of link:
 //   mapped (shm)    The sender writes a message straight into memory that the receiver reads: claim(), write, post().
 //                   The receiver reads it there: receive() gives its address, release() returns the credit.
+//                   Two shortcuts, which either end may take or leave: lend(), the receiver reads the message where the
+//                   sender has it; and grant(), the sender writes it where the receiver wants it.
 //   put (tcp, ...)  The sender hands over where the bytes lie: put(). They stay readable until retired() counts that
 //                   message or detach() copied them. The receiver names where they are to land: receive() fills it.
 //
@@ -59,23 +61,37 @@ struct MutablePiece {
 size_t total_bytes(std::span<const ConstPiece> pieces);
 size_t total_bytes(std::span<const MutablePiece> pieces);
 
+// Where the sender of a mapped link writes a message. Null while there is no credit.
+struct Room {
+  std::byte* data = nullptr;
+  bool granted = false;  // it is the receiver's own memory, not a slot: any alignment, and nobody reads it soon
+  explicit operator bool() const { return data != nullptr; }
+};
+
 class SendLink {
  public:
   virtual ~SendLink() = default;
   virtual bool mapped() const = 0;
 
-  // Mapped. Where to write the next message: `bytes` <= max_message_bytes() of room, 64-byte aligned; null while there is
-  // no credit. Calling it again before post() gives the same address.
-  virtual Result<std::byte*> claim(size_t bytes) = 0;
+  // Mapped. Room for the next message of `bytes` <= max_message_bytes(), 64-byte aligned unless granted. Calling it again
+  // before post() gives the same room.
+  virtual Result<Room> claim(size_t bytes) = 0;
   // Mapped. Publishes what was written to the claimed room. The data is visible to the receiver before the message is.
   virtual void post(size_t bytes, const Stamp& stamp) = 0;
+  // Mapped. Instead of claim() and post(): sends the message that lies at `data`, which must stay unchanged until
+  // retired() > the number of messages before this one. False, and nothing is sent: the peer cannot read that memory, or
+  // there is no credit; claim() is the way then.
+  virtual Result<bool> lend(const std::byte* data, size_t bytes, const Stamp& stamp) {
+    (void)data, (void)bytes, (void)stamp;
+    return false;
+  }
 
   // Put. Takes the next message; false (nothing taken) while the link's queue is full. The pieces' memory must stay
   // unchanged until retired() > the number of messages put before this one, or detach().
   virtual Result<bool> put(std::span<const ConstPiece> pieces, const Stamp& stamp) = 0;
-  // Put. How many of the messages put so far no longer need their source memory. Moves on inside Transport::progress()
-  // and put().
-  virtual uint64_t retired() const = 0;
+  // How many of the messages sent so far no longer need their source memory (on a mapped link: any but lent ones never
+  // did). A put link's moves on inside Transport::progress() and put().
+  virtual uint64_t retired() = 0;
   // Put. Copies what is still unsent of all messages, so that retired() counts them all. Never blocks.
   virtual void detach() = 0;
 };
@@ -98,6 +114,13 @@ class RecvLink {
   virtual Result<Arrival> receive(std::span<const MutablePiece> into, size_t bytes, const Stamp& stamp) = 0;
   // Ends the use of the message that arrived; exactly once per arrival, and before the next is asked for.
   virtual void release() = 0;
+  // Mapped. The first message of which this was not said yet, `bytes` long, may be written to `place` at once (null: it
+  // may not); it then arrives with that address. To be said of a message before its predecessors are released, or not at
+  // all. False: too far ahead; say it again when the message that has arrived is about to be released.
+  virtual bool grant(std::byte* place, size_t bytes) {
+    (void)place, (void)bytes;
+    return true;
+  }
 };
 
 // Creates the links of one rank, which must be destroyed before it. The addresses in set_peers() are what each rank's

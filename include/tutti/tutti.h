@@ -245,11 +245,17 @@ TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
 
 /* ---- memory -------------------------------------------------------------------------------------------------- */
 
-/* Page-aligned memory that transports can map or register cheaply. Free with tuttiMemFree. */
+/* Page-aligned memory, zero at first, that the ranks of one host read and write where it lies: collectives between
+ * buffers in it move each byte once instead of through slots, from 8 KiB a message up. Any part of it may be a buffer.
+ * Costs a file descriptor, the memory of peers that use it counts as shared, and a forked child shares it with its
+ * parent. Without a descriptor to be had it is ordinary memory, and works as such.
+ * While an operation is under way peers may write to its recv buffer at any time, and after one that failed too, until
+ * they have ended it: free or reuse such a buffer when the communicator is destroyed on all ranks.
+ * Free with tuttiMemFree, when no operation uses it. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** pointer, size_t bytes);
 TUTTI_API tuttiResult_t tuttiMemFree(void* pointer);
-/* Tells the transports that [buffer, buffer + bytes) will be used often. Never changes results; self, shm and tcp, the
- * transports of this release, gain nothing from it. */
+/* Tells the transports that [buffer, buffer + bytes) will be used often. Never changes results. shm needs no telling
+ * where the memory is tuttiMemAlloc's and can do nothing where it is not; self and tcp gain nothing. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buffer, size_t bytes, void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 

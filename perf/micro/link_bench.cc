@@ -49,7 +49,7 @@ struct End {
     for (;;) {
       const auto room = out->claim(sent.size());
       if (!room.ok()) return false;
-      if (std::byte* to = room.value()) {
+      if (std::byte* to = room.value().data) {
         std::memcpy(to, sent.data(), sent.size());
         out->post(sent.size(), stamp);
         return true;

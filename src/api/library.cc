@@ -1,13 +1,10 @@
 // The rest of the C API: version and errors, groups, operations with a factor, memory, streams, what would be chosen.
 
-#include <sys/mman.h>
-
 #include <cstring>
-#include <map>
-#include <mutex>
 
 #include "api/arguments.h"
 #include "api/handle.h"
+#include "base/shareable.h"
 #include "comm/group.h"
 
 using namespace tutti;
@@ -75,44 +72,18 @@ tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm) {
   });
 }
 
-namespace {
-
-// Sizes of what tuttiMemAlloc gave.
-struct Allocations {
-  std::mutex mutex;
-  std::map<void*, size_t> bytes;
-};
-Allocations& allocations() {
-  static Allocations* const all = new Allocations;  // used until the process ends
-  return *all;
-}
-
-}  // namespace
-
 tuttiResult_t tuttiMemAlloc(void** pointer, size_t bytes) {
   return api_call([&]() -> Status {
     if (!pointer) return invalid_argument("pointer is NULL");
     *pointer = nullptr;
     if (bytes == 0) return {};
-    void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return system_error(fmt::format("mmap of {} bytes", bytes), errno);
-    std::lock_guard lock(allocations().mutex);
-    allocations().bytes[memory] = bytes;
-    *pointer = memory;
+    TUTTI_TRY_ASSIGN(*pointer, allocate_shareable(bytes));
     return {};
   });
 }
 
 tuttiResult_t tuttiMemFree(void* pointer) {
-  return api_call([&]() -> Status {
-    if (!pointer) return {};
-    std::lock_guard lock(allocations().mutex);
-    const auto it = allocations().bytes.find(pointer);
-    if (it == allocations().bytes.end()) return invalid_argument("{} was not given by tuttiMemAlloc", pointer);
-    ::munmap(pointer, it->second);
-    allocations().bytes.erase(it);
-    return {};
-  });
+  return api_call([&]() -> Status { return pointer ? free_shareable(pointer) : Status(); });
 }
 
 tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buffer, size_t bytes, void** handle) {

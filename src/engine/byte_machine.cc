@@ -34,25 +34,25 @@ bool Execution::ByteMachine::try_step(LaneId, const Lane&, const Step& step) {
   return true;
 }
 
-// Where chunk `chunk` of `buffer` has this tile.
-Extent Execution::ByteMachine::extent(Buffer buffer, ChunkId chunk) const {
+// Where chunk `chunk` of `buffer` has the tile.
+Extent Execution::ByteMachine::extent(Buffer buffer, ChunkId chunk, uint64_t tile) const {
   switch (buffer) {
-    case Buffer::in: return tile_of(x_.binding_.in_layout.chunk(chunk), lane_.tile, x_.tile_count_);
-    case Buffer::out: return tile_of(x_.binding_.out_layout.chunk(chunk), lane_.tile, x_.tile_count_);
+    case Buffer::in: return tile_of(x_.binding_.in_layout.chunk(chunk), tile, x_.tile_count_);
+    case Buffer::out: return tile_of(x_.binding_.out_layout.chunk(chunk), tile, x_.tile_count_);
     case Buffer::scratch:
     case Buffer::none: break;
   }
   // The wide buffer's chunk gives the size, of scratch too.
   const Layout& wide = x_.grid_.out_blocks > x_.grid_.in_blocks ? x_.binding_.out_layout : x_.binding_.in_layout;
-  const Extent e = tile_of(wide.chunk(ChunkId{chunk % x_.plan_.chunks}), lane_.tile, x_.tile_count_);
+  const Extent e = tile_of(wide.chunk(ChunkId{chunk % x_.plan_.chunks}), tile, x_.tile_count_);
   return {chunk * x_.tile_count_, e.count};
 }
 
-Extent Execution::ByteMachine::sized_extent(const Step& step, uint32_t k) const {
+Extent Execution::ByteMachine::sized_extent(const Step& step, uint32_t k, uint64_t tile) const {
   const bool by_load = step.sized_by_load();
   const Buffer buffer = by_load ? step.load_from : step.store_to;
   const uint32_t chunks = buffer == Buffer::scratch ? x_.plan_.scratch_chunks : x_.plan_.chunks;
-  return extent(buffer, ChunkId{wrap((by_load ? step.load : step.store) + k, chunks)});
+  return extent(buffer, ChunkId{wrap((by_load ? step.load : step.store) + k, chunks)}, tile);
 }
 
 std::byte* Execution::ByteMachine::base(Buffer buffer) const {
@@ -79,9 +79,9 @@ void Execution::ByteMachine::compute(const Step& step, StepPieces& pieces) const
     const auto begin_bytes = [&](Buffer buffer, ChunkId first, uint64_t count) -> uint64_t {
       if (buffer == Buffer::none || count == 0) return 0;  // an empty block may have an offset and yet no memory
       const uint32_t chunks = buffer == Buffer::scratch ? x_.plan_.scratch_chunks : x_.plan_.chunks;
-      return extent(buffer, ChunkId{wrap(first + k, chunks)}).offset * element_bytes();
+      return extent(buffer, ChunkId{wrap(first + k, chunks)}, lane_.tile).offset * element_bytes();
     };
-    const uint64_t count = sized_extent(step, k).count;
+    const uint64_t count = sized_extent(step, k, lane_.tile).count;
     pieces.pieces.push_back({count, begin_bytes(step.load_from, step.load, count),
                              begin_bytes(step.store_to, step.store, count)});
     elements += count;
@@ -105,7 +105,8 @@ void Execution::ByteMachine::begin(const Step& step) {
   lane_.now = &pieces_of(step);
   lane_.operands.assign(step.recv_count, nullptr);
   lane_.missing = step.recv_count;
-  lane_.claims.assign(step.send_count, nullptr);
+  lane_.claims.assign(step.send_count, Room{});
+  lane_.lent.assign(step.send_count, 0);
   lane_.sent = 0;
   lane_.lands_in_place = step.recv_count == 1 && step.load_from == Buffer::none && step.store_to != Buffer::none &&
                          !lane_.mapped_recvs[recv_slot(step, 0)] && !transforms(step);
@@ -156,17 +157,18 @@ bool Execution::ByteMachine::receive(const Step& step) {
 
 bool Execution::ByteMachine::claim(const Step& step) {
   for (uint32_t j = 0; j < step.send_count; ++j) {
-    const PeerSlot slot = send_slot(step, j);
-    if (!lane_.mapped_sends[slot] || lane_.claims[j]) continue;
-    Result<std::byte*> room = lane_.sends[slot]->link->claim(lane_.now->message_bytes);
-    if (!room.ok()) {
-      status_ = room.status();
-      return false;
-    }
-    if (!*room) return false;
-    lane_.claims[j] = *room;
+    if (!lane_.mapped_sends[send_slot(step, j)] || lane_.claims[j] || lane_.lent[j]) continue;
+    if (!lend(step, j) && !claim_room(step, j)) return false;
   }
   return true;
+}
+
+bool Execution::ByteMachine::claim_room(const Step& step, uint32_t j) {
+  if (!status_.ok()) return false;
+  Result<Room> room = lane_.sends[send_slot(step, j)]->link->claim(lane_.now->message_bytes);
+  if (room.ok()) lane_.claims[j] = *room;
+  else status_ = room.status();
+  return static_cast<bool>(lane_.claims[j]);
 }
 
 // Where put links read the result: where it is stored, where it was loaded from, or memory of the lane, which is
@@ -174,7 +176,7 @@ bool Execution::ByteMachine::claim(const Step& step) {
 std::byte* Execution::ByteMachine::choose_put_source(const Step& step) {
   lane_.put_source.clear();
   bool puts = false;
-  for (uint32_t j = 0; j < step.send_count; ++j) puts |= !lane_.claims[j];
+  for (uint32_t j = 0; j < step.send_count; ++j) puts |= !lane_.claims[j] && !lane_.lent[j];
   if (!puts) return nullptr;
   const bool from_store = step.store_to != Buffer::none;
   if (from_store || (step.recv_count == 0 && !transforms(step))) {
@@ -221,8 +223,11 @@ void Execution::ByteMachine::copy_piece(const Step& step, const StepPieces::Piec
   const std::byte* const source = step.load_from != Buffer::none ? load_place(step, piece)
                                   : lane_.lands_in_place         ? stored
                                                                  : lane_.operands[0] + offset_bytes;
-  for (std::byte* room : lane_.claims)
-    if (room) std::memcpy(room + offset_bytes, source, bytes);
+  for (const Room& room : lane_.claims) {
+    if (!room) continue;
+    if (room.granted && x_.binding_.streams_out) stream_copy(room.data + offset_bytes, source, bytes);
+    else std::memcpy(room.data + offset_bytes, source, bytes);
+  }
   if (staged) std::memcpy(staged + offset_bytes, source, bytes);
   if (!stored || stored == source) return;
   if (streams(step)) stream_copy(stored, source, bytes);
@@ -245,21 +250,25 @@ void Execution::ByteMachine::fold_piece(const Step& step, const StepPieces::Piec
   if (step.load_from != Buffer::none && step.local_pos >= step.recv_count) operands.push_back(load_place(step, piece));
 
   if (stored) (streams(step) ? streamed : results).push_back(stored);
-  for (std::byte* room : lane_.claims)
-    if (room) results.push_back(room + offset_bytes);
+  for (const Room& room : lane_.claims)
+    if (room) (room.granted && x_.binding_.streams_out ? streamed : results).push_back(room.data + offset_bytes);
   if (staged) results.push_back(staged + offset_bytes);
   fold_streaming(x_.binding_.fold, operands, own_operand, step.complete && reduces(), results, streamed, piece.count);
 }
 
 void Execution::ByteMachine::release(const Step& step) {
+  // Before the credits: a peer that has the credit for a message then finds where it is wanted.
+  if (x_.shortcuts_ && step.recv_count > 0) grant_ahead();
   for (uint32_t i = 0; i < step.recv_count; ++i) lane_.recvs[recv_slot(step, i)]->release();
 }
 
 bool Execution::ByteMachine::send(const Step& step) {
   for (; lane_.sent < step.send_count; ++lane_.sent) {
+    if (lane_.lent[lane_.sent]) continue;
     SendEnd* end = lane_.sends[send_slot(step, lane_.sent)];
     if (lane_.claims[lane_.sent]) {
       end->link->post(lane_.now->message_bytes, x_.binding_.stamp);
+      ++end->sent;
       continue;
     }
     Result<bool> taken = end->link->put(lane_.put_source, x_.binding_.stamp);
@@ -268,7 +277,7 @@ bool Execution::ByteMachine::send(const Step& step) {
       return false;
     }
     if (!*taken) return false;
-    const uint64_t message = end->put_count++;
+    const uint64_t message = end->sent++;
     if (end->link->retired() <= message)
       for (const ConstPiece& piece : lane_.put_source) x_.guard_.add(end, message, piece.data, piece.bytes);
   }

@@ -12,6 +12,8 @@ class Execution::ByteMachine {
  public:
   ByteMachine(Execution& execution, LaneState& lane) : x_(execution), lane_(lane) {}
   bool try_step(LaneId lane_id, const Lane& lane, const Step& step);
+  // Tells mapped links where the messages to come are wanted, as far ahead as they take it.
+  void grant_ahead();
   // What made try_step return false for good.
   const Status& status() const { return status_; }
 
@@ -24,6 +26,8 @@ class Execution::ByteMachine {
   void land_in_place(const Step& step);
   bool receive(const Step& step);
   bool claim(const Step& step);
+  bool lend(const Step& step, uint32_t j);
+  bool claim_room(const Step& step, uint32_t j);
   void fold_step(const Step& step);
   std::byte* choose_put_source(const Step& step);
   bool streams(const Step& step) const { return step.store_to == Buffer::out && x_.binding_.streams_out; }
@@ -34,8 +38,9 @@ class Execution::ByteMachine {
   void release(const Step& step);
 
   uint64_t element_bytes() const { return size_of(x_.binding_.fold.type); }
-  Extent extent(Buffer buffer, ChunkId chunk) const;
-  Extent sized_extent(const Step& step, uint32_t k) const;
+  Extent extent(Buffer buffer, ChunkId chunk, uint64_t tile) const;
+  Extent sized_extent(const Step& step, uint32_t k, uint64_t tile) const;
+  MutablePiece wanted_place(const Step& step, uint64_t tile) const;
   std::byte* base(Buffer buffer) const;
   std::byte* load_place(const Step& step, const StepPieces::Piece& p) const { return base(step.load_from) + p.load_bytes; }
   std::byte* store_place(const Step& step, const StepPieces::Piece& p) const {

@@ -9,7 +9,8 @@ Execution::Execution(Plan plan, Collective collective, Rank nranks)
     : plan_(std::move(plan)),
       collective_(collective),
       grid_(grid_of(collective, nranks, plan_.chunks)),
-      nranks_(nranks) {}
+      nranks_(nranks),
+      contributes_once_(contributes_once(plan_)) {}
 
 Execution::~Execution() = default;
 
@@ -87,6 +88,7 @@ void Execution::start_again(const std::byte* in, std::byte* out, const Stamp& st
 
 void Execution::rewind() {
   mismatch_.reset();
+  shortcuts_ = takes_shortcuts();
   for (LaneState& lane : lanes_) {
     lane.cursor = {};
     lane.step.reset();
@@ -94,6 +96,8 @@ void Execution::rewind() {
     lane.step_number = 0;
     lane.finished = false;
     lane.stage = LaneState::Stage::fresh;
+    lane.ahead = {};
+    if (shortcuts_) ByteMachine(*this, lane).grant_ahead();
   }
 }
 
@@ -133,7 +137,7 @@ std::vector<Execution::Wait> Execution::waits() const {
         if (!state.operands[i]) add(state.lane->peers[slot_after(*state.lane, step.recv_first, i)].rank, true);
     } else {
       for (uint32_t j = state.sent; j < step.send_count; ++j)
-        if (state.stage == LaneState::Stage::sending || !state.claims[j])
+        if (state.stage == LaneState::Stage::sending || (!state.claims[j] && !state.lent[j]))
           add(state.lane->peers[slot_after(*state.lane, step.send_first, j)].rank, false);
     }
   }

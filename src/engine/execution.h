@@ -8,6 +8,8 @@
 // Bytes are moved as few times as the links allow:
 //   mapped link out    the fold writes straight into the receiver's slot
 //   put link out       the message leaves from the caller's buffer where the move stores or only loads; else from staging
+//   mapped link, shareable memory (tuttiMemAlloc)
+//                      what is only loaded is lent to the peer; what is only stored is written by the peer (grants.cc)
 //   put link in        a message that is only stored lands in its final place; operands of a fold land in staging
 // Memory that a put link still reads is never overwritten: the link is told to copy the rest first (SendLink::detach),
 // which adds no dependency between ranks to those the plan was proved with.
@@ -33,15 +35,19 @@ struct Binding {
   Layout in_layout, out_layout;
   FoldSpec fold;
   uint64_t tile_bytes = 0;  // of one message; the chunks of a span share it
+  // Messages from this size on are lent and granted where links can (grants.cc). Below it a copy costs less than the
+  // misses on another place, and than waiting until it is read.
+  uint64_t shortcut_bytes = 8192;
   bool streams_out = false; // `out` is too large to be read from the cache afterwards: store past it
   Stamp stamp;
 };
 
-// Memory that put links may still be reading.
+// Memory that links may still be reading.
 class SourceGuard {
  public:
   void add(SendEnd* end, uint64_t message, const std::byte* begin, size_t bytes);
-  // Call before writing to [begin, begin + bytes): detaches the links that still read it.
+  // Call before writing to [begin, begin + bytes): detaches the put links that still read it. What is lent has been read
+  // when its memory is written again, though the news may still be on their way (grants.cc).
   void protect(const std::byte* begin, size_t bytes) {
     if (!readings_.empty()) detach_readers(begin, bytes);
   }
@@ -106,17 +112,20 @@ class Execution {
   Execution(Plan plan, Collective collective, Rank nranks);
   Status open_links(LinkSource& links);
   void rewind();
+  bool takes_shortcuts() const;
 
   const Plan plan_;
   const Collective collective_;
   const Grid grid_;
   const Rank nranks_;
+  const bool contributes_once_;
   uint32_t longest_span_ = 1;
   Binding binding_;
   uint64_t bindings_ = 0;
   uint64_t tile_count_ = 1;    // elements of one chunk that travel in one message
   uint64_t tiles_ = 1;
   uint64_t message_bytes_ = 0; // the largest message of this operation
+  bool shortcuts_ = false;     // messages may be lent and granted
   std::vector<LaneState> lanes_;
   std::vector<std::byte> scratch_;
   SourceGuard guard_;

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/execution.h"
+#include "transports/transport.h"
 
 namespace tutti {
 
@@ -44,7 +45,8 @@ struct Execution::LaneState {
   std::vector<MutablePiece> landing_pieces;
   std::vector<const std::byte*> operands;          // received ones in slot order, contiguous; null: not yet
   uint32_t missing = 0;
-  std::vector<std::byte*> claims;                  // by send index; null for put links
+  std::vector<Room> claims;                        // by send index; null for put links, and where it was lent
+  std::vector<uint8_t> lent;                       // by send index
   uint32_t sent = 0;
   std::vector<ConstPiece> put_source;              // what put links send
 
@@ -55,6 +57,13 @@ struct Execution::LaneState {
   static constexpr uint32_t kResultBuffers = 4;
   std::vector<std::byte> operand_memory, result_memory;
   uint32_t next_result = 0;
+
+  // How far the receiver has said where it wants its messages: the next one is number `received` of that step's.
+  struct Ahead {
+    Cursor cursor;
+    uint64_t tile = 0;
+    uint32_t received = 0;
+  } ahead;
 
   // Reused by every fold.
   std::vector<const void*> fold_operands;

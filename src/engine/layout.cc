@@ -18,6 +18,16 @@ Extent Layout::block(uint32_t index) const {
   return {offset, count};
 }
 
+uint64_t Layout::end() const {
+  if (blocks_.counts.empty()) return block_number_ * blocks_.block_count;
+  uint64_t end = 0;
+  for (uint32_t b = 0; b < block_number_; ++b) {
+    const Extent e = block(b);
+    end = std::max(end, e.offset + e.count);
+  }
+  return end;
+}
+
 uint64_t Layout::chunk_stride(uint64_t block_count) const {
   const uint64_t stride = (block_count + chunks_per_block_ - 1) / chunks_per_block_;
   if (stride * element_bytes_ < kAlignFromBytes) return stride;

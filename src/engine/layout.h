@@ -37,6 +37,8 @@ class Layout {
       return {id * blocks_.block_count, blocks_.block_count};
     return cut_chunk(id);
   }
+  // One past the last element of all blocks.
+  uint64_t end() const;
   // The longest chunk, in elements.
   uint64_t longest_chunk() const;
 

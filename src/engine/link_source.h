@@ -9,11 +9,11 @@
 
 namespace tutti {
 
-// A send end and how many messages were ever put on it, which is what SendLink::retired() counts against. Shared by all
+// A send end and how many messages were ever sent on it, which is what SendLink::retired() counts against. Shared by all
 // executions of a communicator.
 struct SendEnd {
   std::unique_ptr<SendLink> link;
-  uint64_t put_count = 0;
+  uint64_t sent = 0;
   Rank peer;
 };
 

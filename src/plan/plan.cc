@@ -1,5 +1,7 @@
 #include "plan/plan.h"
 
+#include "plan/machine.h"
+
 namespace tutti {
 
 Grid grid_of(Collective collective, Rank nranks, uint32_t chunks) {
@@ -16,6 +18,22 @@ Grid grid_of(Collective collective, Rank nranks, uint32_t chunks) {
     default:
       return {1, 1, chunks};
   }
+}
+
+bool contributes_once(const Plan& plan) {
+  std::vector<bool> loaded(plan.chunks);
+  for (const Lane& lane : plan.lanes) {
+    for (Cursor cursor; !at_end(lane, cursor); advance(lane, cursor)) {
+      const Step step = decode(plan, lane, cursor);
+      if (step.load_from != Buffer::in) continue;
+      for (uint32_t k = 0; k < step.span; ++k) {
+        const uint32_t chunk = wrap(step.load + k, plan.chunks);
+        if (loaded[chunk]) return false;
+        loaded[chunk] = true;
+      }
+    }
+  }
+  return true;
 }
 
 uint32_t chunk_count(const Plan& plan, const Grid& grid, Buffer buffer) {

@@ -77,6 +77,9 @@ struct Plan {
   bool operator==(const Plan&) const = default;
 };
 
+// No chunk of `in` is loaded twice.
+bool contributes_once(const Plan& plan);
+
 // What an algorithm is asked for. `lanes` is how many copies of its pattern share the bytes side by side (>= 1); a plan
 // may hold more lanes than that, where one copy of the pattern needs several.
 struct Shape {

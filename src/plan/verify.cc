@@ -26,8 +26,10 @@ Status verify(const Shape& shape, std::span<const Plan> plans, const VerifyOptio
   Status status = ValueMachine<FingerprintAlgebra>(plans, contract, algebra).run();
   if (status.ok()) status = algebra.check_end(plans);
   // A race is the better explanation of whatever else went wrong.
-  if (algebra.lanes_share_memory() && plans.size() <= options.race_ranks_max) TUTTI_TRY(check_races(plans, contract));
-  return status;
+  if (plans.size() > options.race_ranks_max) return status;
+  if (algebra.lanes_share_memory()) TUTTI_TRY(check_races(plans, contract, Touching::own_lanes));
+  TUTTI_TRY(status);
+  return check_races(plans, contract, Touching::shortcuts).within("where messages are lent and granted");
 }
 
 Status verify(const Shape& shape, std::span<const Plan> plans) {

@@ -8,6 +8,7 @@
 //   progress    no deadlock at depth 1, nothing left in a FIFO
 //   memory      no index out of range, no buffer that the rank does not have, no undefined memory read, no store that
 //               nobody reads, no two lanes that touch the same memory without an order
+//   shortcuts   messages that are lent, or written straight to where they go, are ordered all the same
 //   messages    both ends agree on spans and sizes, for all block sizes of V-variants; one lane at each end of a FIFO
 // An error is tuttiInvalidUsage and names rank, lane, move and iteration.
 #pragma once

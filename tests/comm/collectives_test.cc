@@ -1,12 +1,48 @@
 // Each collective moves the right elements to the right places: all roots, counts from none to many messages.
 #include <atomic>
+#include <mutex>
+#include <set>
 
 #include "ranks.h"
 
 namespace tutti::test {
 namespace {
 
-using Values = std::vector<int64_t>;
+// Every other large buffer is from tuttiMemAlloc, so that ranks meet in all combinations of what can be lent and granted
+// and what cannot.
+template <class T>
+struct MixedMemory {
+  using value_type = T;
+  MixedMemory() = default;
+  template <class U>
+  MixedMemory(const MixedMemory<U>&) {}
+  static constexpr size_t kLargeBytes = 64 << 10;
+
+  T* allocate(size_t count) {
+    void* memory = nullptr;
+    const size_t bytes = count * sizeof(T);
+    if (bytes < kLargeBytes || turn_++ % 2 == 0) return static_cast<T*>(::operator new(bytes));
+    EXPECT_DONE(tuttiMemAlloc(&memory, bytes));
+    const std::lock_guard lock(mutex_);
+    shareable_.insert(memory);
+    return static_cast<T*>(memory);
+  }
+  void deallocate(T* memory, size_t) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (shareable_.erase(memory) == 0) return ::operator delete(memory);
+    }
+    EXPECT_DONE(tuttiMemFree(memory));
+  }
+  bool operator==(const MixedMemory&) const { return true; }
+
+ private:
+  static inline std::atomic<size_t> turn_ = 0;
+  static inline std::mutex mutex_;
+  static inline std::set<void*> shareable_;
+};
+
+using Values = std::vector<int64_t, MixedMemory<int64_t>>;
 
 // What rank r contributes at element i; distinct for all that matters.
 int64_t mark(int rank, size_t i) { return (rank + 1) * 1'000'003LL + static_cast<int64_t>(i) * 7; }

@@ -40,9 +40,9 @@ Bytes payload(uint64_t seed, size_t bytes) {
 Result<bool> Sender::try_send(const Bytes& message, const Stamp& stamp, const std::vector<size_t>& cuts) {
   scribble_over_retired();
   if (link_->mapped()) {
-    TUTTI_TRY_ASSIGN(std::byte* const room, link_->claim(message.size()));
+    TUTTI_TRY_ASSIGN(const Room room, link_->claim(message.size()));
     if (!room) return false;
-    if (!message.empty()) std::memcpy(room, message.data(), message.size());
+    if (!message.empty()) std::memcpy(room.data, message.data(), message.size());
     link_->post(message.size(), stamp);
     ++sent_;
     return true;

@@ -258,14 +258,14 @@ TEST_P(Messages, ClaimedRoomStaysUntilPosted) {
     ASSERT_TRUE(world_->until([&] {
       auto room = sender_->link().claim(bytes);
       EXPECT_TRUE(room.ok());
-      first = room.ok() ? *room : nullptr;
+      first = room.ok() ? room->data : nullptr;
       return first != nullptr;
     }));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 64, 0u) << bytes;
     ASSERT_TRUE(world_->until([&] {
       auto again = sender_->link().claim(bytes);
       EXPECT_TRUE(again.ok());
-      return !again.ok() || *again == first;
+      return !again.ok() || again->data == first;
     }));
     const Bytes message = payload(bytes, bytes);
     std::copy(message.begin(), message.end(), first);

@@ -52,7 +52,7 @@ class RingRank {
   bool try_send() {
     const uint64_t word = words_[chunk_sent(sent_)];
     if (send_->mapped()) {
-      std::byte* room = send_->claim(sizeof word).value();
+      std::byte* room = send_->claim(sizeof word).value().data;
       if (!room) return false;
       std::memcpy(room, &word, sizeof word);
       send_->post(sizeof word, stamp(sent_));

@@ -106,6 +106,7 @@ class Performance {
     binding.out_layout = layout_of(call_, buffers.out_table(), Buffer::out, execution.grid());
     binding.fold = {call_.type, call_.op, ensemble_.size(), factor_of(call_, rank)};
     binding.tile_bytes = call_.tile_bytes;
+    binding.shortcut_bytes = 1;
     binding.stamp = stamp_;
     execution.start(binding);
     parts_.push_back({rank, &execution, {}, false});

@@ -13,7 +13,7 @@ class Reductions : public testing::TestWithParam<const Algorithm*> {};
 
 TEST_P(Reductions, AreExactForEveryTypeAndOperation) {
   for (const uint32_t n : {3u, 4u})
-    for (const LinkKind links : {LinkKind::mapped, LinkKind::put}) {
+    for (const LinkKind links : {LinkKind::mapped, LinkKind::put, LinkKind::shared}) {
       Ensemble ensemble({.nranks = Rank{n}, .links = links, .seed = n});
       uint32_t sequence = 0;
       for (int type = 0; type < kDataTypeCount; ++type)
@@ -37,7 +37,7 @@ class Agreement : public testing::TestWithParam<const Algorithm*> {};
 
 TEST_P(Agreement, RoundedSumsHaveTheSameBitsOnAllRanks) {
   for (const uint32_t n : {2u, 3u, 4u, 5u, 6u, 7u, 8u})
-    for (const LinkKind links : {LinkKind::mapped, LinkKind::put, LinkKind::mixed}) {
+    for (const LinkKind links : {LinkKind::mapped, LinkKind::put, LinkKind::mixed, LinkKind::shared}) {
       Ensemble ensemble({.nranks = Rank{n}, .links = links, .seed = n});
       uint32_t sequence = 0;
       for (const DataType type : {DataType::float16, DataType::bfloat16, DataType::float32, DataType::float64,

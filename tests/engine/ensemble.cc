@@ -12,6 +12,8 @@ std::string_view name_of(LinkKind kind) {
       return "put";
     case LinkKind::mixed:
       return "mixed";
+    case LinkKind::shared:
+      return "shared";
   }
   return "?";
 }
@@ -25,7 +27,7 @@ std::string describe(const EnsembleOptions& o) {
 Ensemble::Ensemble(EnsembleOptions options) : options_(std::move(options)), rng_(options_.seed) {
   std::vector<bool> mapped;
   if (options_.links != LinkKind::put) mapped.push_back(true);
-  if (options_.links != LinkKind::mapped) mapped.push_back(false);
+  if (options_.links == LinkKind::put || options_.links == LinkKind::mixed) mapped.push_back(false);
   const std::vector<std::vector<std::byte>> addresses(options_.nranks, {std::byte{1}});
   std::vector<std::string> descriptions;
   for (uint32_t r = 0; r < options_.nranks; ++r) descriptions.push_back(fmt::format("rank {}", r));
@@ -34,6 +36,7 @@ Ensemble::Ensemble(EnsembleOptions options) : options_(std::move(options)), rng_
     network.seed = rng_.next();
     network.nranks = options_.nranks;
     network.mapped = is_mapped;
+    network.shares_memory = options_.links == LinkKind::shared;
     // Mapped links have two rooms at least (transport.h).
     if (is_mapped) network.queue_depth = std::max(network.queue_depth, 2u);
     networks_.push_back(std::make_unique<SimNetwork>(network));

@@ -20,8 +20,9 @@
 
 namespace tutti {
 
-// mixed: ranks of equal parity share a node and have mapped links, the others put links.
-enum class LinkKind : uint8_t { mapped, put, mixed };
+// mixed: ranks of equal parity share a node and have mapped links, the others put links. shared: mapped links that lend
+// and grant whatever they are asked to, half of the times.
+enum class LinkKind : uint8_t { mapped, put, mixed, shared };
 std::string_view name_of(LinkKind kind);
 
 struct EnsembleOptions {

@@ -118,7 +118,7 @@ TEST_P(Disagreement, OfOneAmongManyIsSeenByThoseThatItSendsTo) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, Disagreement, testing::Values(LinkKind::mapped, LinkKind::put, LinkKind::mixed),
+INSTANTIATE_TEST_SUITE_P(Links, Disagreement, testing::Values(LinkKind::mapped, LinkKind::put, LinkKind::mixed, LinkKind::shared),
                          [](const auto& kind) { return std::string(name_of(kind.param)); });
 
 // ---- transports that fail
@@ -162,7 +162,7 @@ TEST_P(FailingTransport, OfALostRankIsNoticedByThoseWhoNeedIt) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Links, FailingTransport, testing::Values(LinkKind::mapped, LinkKind::put),
+INSTANTIATE_TEST_SUITE_P(Links, FailingTransport, testing::Values(LinkKind::mapped, LinkKind::put, LinkKind::shared),
                          [](const auto& kind) { return std::string(name_of(kind.param)); });
 
 TEST(Create, HandsOnTheErrorOfALinkThatCannotBeOpened) {
@@ -209,7 +209,7 @@ TEST(Waits, NameWhoHasSentNothing) {
 }
 
 TEST(Waits, NameWhoHasTakenNothing) {
-  for (const LinkKind links : {LinkKind::mapped, LinkKind::put}) {
+  for (const LinkKind links : {LinkKind::mapped, LinkKind::put, LinkKind::shared}) {
     EnsembleOptions options{.nranks = Rank{2}, .links = links};
     options.network.queue_depth = 2;
     Ensemble ensemble(options);

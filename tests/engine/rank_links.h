@@ -1,5 +1,5 @@
 // RankLinks: a LinkSource over transports that a test has made; opens each end once, keeps it, and counts how often the
-// engine has put links copy what they have not sent yet.
+// engine has put links copy what they have not sent yet, and mapped links lend.
 #pragma once
 
 #include <functional>
@@ -12,15 +12,20 @@ namespace tutti {
 
 class CountedSendLink final : public SendLink {
  public:
-  CountedSendLink(std::unique_ptr<SendLink> inner, uint64_t& detaches)
-      : inner_(std::move(inner)), detaches_(detaches) {}
+  CountedSendLink(std::unique_ptr<SendLink> inner, uint64_t& detaches, uint64_t& lends)
+      : inner_(std::move(inner)), detaches_(detaches), lends_(lends) {}
   bool mapped() const override { return inner_->mapped(); }
-  Result<std::byte*> claim(size_t bytes) override { return inner_->claim(bytes); }
+  Result<Room> claim(size_t bytes) override { return inner_->claim(bytes); }
   void post(size_t bytes, const Stamp& stamp) override { inner_->post(bytes, stamp); }
+  Result<bool> lend(const std::byte* data, size_t bytes, const Stamp& stamp) override {
+    TUTTI_TRY_ASSIGN(const bool lent, inner_->lend(data, bytes, stamp));
+    lends_ += lent;
+    return lent;
+  }
   Result<bool> put(std::span<const ConstPiece> pieces, const Stamp& stamp) override {
     return inner_->put(pieces, stamp);
   }
-  uint64_t retired() const override { return inner_->retired(); }
+  uint64_t retired() override { return inner_->retired(); }
   void detach() override {
     ++detaches_;
     inner_->detach();
@@ -29,6 +34,7 @@ class CountedSendLink final : public SendLink {
  private:
   std::unique_ptr<SendLink> inner_;
   uint64_t& detaches_;
+  uint64_t& lends_;
 };
 
 // `route` names the transport towards a peer. Destroy executions first, then this, then the transports.
@@ -41,7 +47,7 @@ class RankLinks final : public LinkSource {
     if (!end) {
       TUTTI_TRY_ASSIGN(auto link, route_(peer.rank).open_send(peer.rank, peer.channel));
       end = std::make_unique<SendEnd>(
-          SendEnd{std::make_unique<CountedSendLink>(std::move(link), detaches_), 0, peer.rank});
+          SendEnd{std::make_unique<CountedSendLink>(std::move(link), detaches_, lends_), 0, peer.rank});
     }
     return end.get();
   }
@@ -55,11 +61,12 @@ class RankLinks final : public LinkSource {
   }
 
   uint64_t detaches() const { return detaches_; }
+  uint64_t lends() const { return lends_; }
 
  private:
   using Key = std::pair<uint32_t, uint16_t>;
   std::function<Transport&(Rank)> route_;
-  uint64_t detaches_ = 0;
+  uint64_t detaches_ = 0, lends_ = 0;
   std::map<Key, std::unique_ptr<SendEnd>> sends_;
   std::map<Key, std::unique_ptr<RecvLink>> recvs_;
 };

@@ -65,7 +65,7 @@ class EveryAlgorithm : public testing::TestWithParam<const Algorithm*> {
 TEST_P(EveryAlgorithm, IsRightForAllShapes) {
   const Algorithm& algorithm = *GetParam();
   for (const uint32_t n : kRankNumbers)
-    for (const LinkKind links : {LinkKind::mapped, LinkKind::put, LinkKind::mixed}) {
+    for (const LinkKind links : {LinkKind::mapped, LinkKind::put, LinkKind::mixed, LinkKind::shared}) {
       // All calls of one ensemble use the same FIFOs, and the same executions where shapes agree.
       Ensemble ensemble({.nranks = Rank{n}, .links = links, .seed = n});
       uint32_t sequence = 0;
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Rows, EveryAlgorithm, testing::ValuesIn(performed_algor
 EnsembleOptions draw_ensemble(Rng& rng) {
   EnsembleOptions options;
   options.nranks = Rank{1 + static_cast<uint32_t>(rng.below(8))};
-  options.links = static_cast<LinkKind>(rng.below(3));
+  options.links = static_cast<LinkKind>(rng.below(4));
   options.seed = rng.next();
   options.network.queue_depth = 1 + static_cast<uint32_t>(rng.below(4));
   options.network.latency_min = rng.below(2) * kMicrosecond;

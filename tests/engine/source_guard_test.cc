@@ -12,10 +12,10 @@ namespace {
 class ScriptedLink final : public SendLink {
  public:
   bool mapped() const override { return false; }
-  Result<std::byte*> claim(size_t) override { return fail(tuttiInternalError, "not mapped"); }
+  Result<Room> claim(size_t) override { return fail(tuttiInternalError, "not mapped"); }
   void post(size_t, const Stamp&) override {}
   Result<bool> put(std::span<const ConstPiece>, const Stamp&) override { return true; }
-  uint64_t retired() const override { return retired_count; }
+  uint64_t retired() override { return retired_count; }
   void detach() override {
     ++detaches;
     retired_count = UINT64_MAX;

@@ -205,6 +205,53 @@ TEST(Verify, FindsRacesBetweenLanesInPlace) {
                     HasSubstr("no message orders the two")));
 }
 
+// Rank 1's result may be written to rank 0's out[0], where rank 2's message is still to be loaded from.
+constexpr std::string_view kGrantedTooEarly = R"(
+rank 0
+plan chunks 1
+lane peers 1:0 2:0
+  move load in[0] store out[0]
+  move load out[0] send 0
+  move load out[0] send 1
+  move recv 0 store out[0]
+rank 1
+plan chunks 1
+lane peers 0:0 2:0
+  move load in[0] send 1
+  move recv 0 count 2 load in[0] at 1 store out[0] send 0 complete
+rank 2
+plan chunks 1
+lane peers 0:0 1:0
+  move load in[0] send 1
+  move recv 0 count 2 load in[0] at 2 store out[0] complete
+)";
+
+// The same, but in place rank 0 stores to its in[0], which it has lent and nobody has read for sure.
+constexpr std::string_view kLentTooLong = R"(
+rank 0
+plan chunks 1
+lane peers 1:0 1:1
+  move load in[0] send 0
+  move load in[0] send 1
+  move recv 0 store out[0]
+rank 1
+plan chunks 1
+lane peers 0:0
+  move recv 0 send 0
+lane peers 0:1
+  move recv 0 store out[0]
+)";
+
+TEST(Verify, FindsRacesOfMessagesThatAreLentAndGranted) {
+  EXPECT_THAT(refusal({Collective::all_reduce, Rank{3}, Rank{0}, 1}, kGrantedTooEarly),
+              AllOf(HasSubstr("lent and granted"), HasSubstr("rank 1, lane 0, move 1"),
+                    HasSubstr("rank 0, lane 0, move 2"), HasSubstr("no message orders the two")));
+  const Shape broadcast{Collective::broadcast, Rank{2}, Rank{0}, 1};
+  EXPECT_EQ(refusal(broadcast, kLentTooLong), "success");
+  EXPECT_THAT(refusal(broadcast, kLentTooLong, {.in_place = true}),
+              AllOf(HasSubstr("lent and granted"), HasSubstr("rank 0"), HasSubstr("no message orders the two")));
+}
+
 TEST(Verify, OrdersLanesByMessagesOnly) {
   // Lane 1 stores what lane 0 loads later, and nothing tells lane 0 that it has.
   constexpr std::string_view kText = R"(

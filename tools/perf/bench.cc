@@ -52,8 +52,9 @@ Status Bench::run() {
 }
 
 Status Bench::prepare() {
-  send_ = Buffer(options_.max_bytes);
-  recv_ = Buffer(options_.max_bytes);
+  const Memory memory = options_.register_buffers ? Memory::shareable : Memory::anonymous;
+  send_ = Buffer(options_.max_bytes, memory);
+  recv_ = Buffer(options_.max_bytes, memory);
   if (!send_.valid() || !recv_.valid())
     return fail(tuttiSystemError, "not enough memory for two buffers of {} bytes; give a smaller --maxbytes (-e)",
                 options_.max_bytes);

@@ -92,7 +92,7 @@ void declare_how(CLI::App& app, Words& words, Options& o) {
   number(app, "-a,--average", words.average, 0, 3, "0..3",
          "times of 0: rank 0; over ranks 1: average, 2: least, 3: most");
   number(app, "-R,--local_register", words.local_register, 0, 2, "0..2",
-         "1, 2: register buffers with the communicator");
+         "1, 2: buffers from tuttiMemAlloc, registered");
   app.add_option("-J,--output_file", o.json_file, "report as JSON; FILE.0, FILE.1, ... when FILE exists")
       ->option_text("FILE");
 }

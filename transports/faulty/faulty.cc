@@ -63,32 +63,39 @@ class FaultySendLink final : public SendLink {
       : inner_(std::move(inner)), faults_(faults), veil_(faults), peer_(peer) {}
   bool mapped() const override { return inner_->mapped(); }
 
-  Result<std::byte*> claim(size_t bytes) override {
+  Result<Room> claim(size_t bytes) override {
     TUTTI_TRY(veil_.failure);
     TUTTI_TRY(faults_.count_call());
-    if (faults_.dead(peer_) || veil_.spurious()) return static_cast<std::byte*>(nullptr);
+    if (faults_.dead(peer_) || veil_.spurious()) return Room{};
     auto room = inner_->claim(bytes);
     if (!room.ok()) return veil_.failure = room.status();
-    return *room && veil_.conceal() ? nullptr : *room;
+    return *room && veil_.conceal() ? Room{} : *room;
   }
   void post(size_t bytes, const Stamp& stamp) override {
     inner_->post(bytes, stamp);
     veil_.next();
   }
+  Result<bool> lend(const std::byte* data, size_t bytes, const Stamp& stamp) override {
+    return try_to_send([&] { return inner_->lend(data, bytes, stamp); });
+  }
   Result<bool> put(std::span<const ConstPiece> pieces, const Stamp& stamp) override {
+    return try_to_send([&] { return inner_->put(pieces, stamp); });
+  }
+  uint64_t retired() override { return inner_->retired(); }
+  void detach() override { inner_->detach(); }
+
+ private:
+  Result<bool> try_to_send(auto send) {
     TUTTI_TRY(veil_.failure);
     TUTTI_TRY(faults_.count_call());
-    // What was put cannot be taken back, so the delay comes before the look.
+    // What was sent cannot be taken back, so the delay comes before the look.
     if (faults_.dead(peer_) || veil_.spurious() || veil_.conceal()) return false;
-    auto taken = inner_->put(pieces, stamp);
+    Result<bool> taken = send();
     if (!taken.ok()) return veil_.failure = taken.status();
     if (*taken) veil_.next();
     return taken;
   }
-  uint64_t retired() const override { return inner_->retired(); }
-  void detach() override { inner_->detach(); }
 
- private:
   std::unique_ptr<SendLink> inner_;
   Faults& faults_;
   Veil veil_;
@@ -119,6 +126,7 @@ class FaultyRecvLink final : public RecvLink {
     veil_.next();
     if (faults_.options.death && faults_.options.death->peer == peer_) ++faults_.released_of_mortal;
   }
+  bool grant(std::byte* place, size_t bytes) override { return inner_->grant(place, bytes); }
 
  private:
   std::unique_ptr<RecvLink> inner_;

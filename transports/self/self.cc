@@ -53,15 +53,15 @@ class SelfSendLink final : public SendLink {
   SelfSendLink(std::shared_ptr<Fifo> fifo, size_t max_bytes) : fifo_(std::move(fifo)), max_bytes_(max_bytes) {}
   bool mapped() const override { return true; }
 
-  Result<std::byte*> claim(size_t bytes) override {
+  Result<Room> claim(size_t bytes) override {
     if (bytes > max_bytes_)
       return fail(tuttiInternalError, "a message of {} bytes to oneself exceeds the limit of {}", bytes, max_bytes_);
     fifo_->sender_waits = fifo_->full();
-    if (fifo_->full()) return static_cast<std::byte*>(nullptr);
+    if (fifo_->full()) return Room{};
     if (!fifo_->head().reserve(bytes))
       return fail(tuttiSystemError, "out of memory for a message of {} bytes to oneself; try a smaller TUTTI_TILE",
                   bytes);
-    return fifo_->head().room.get();
+    return Room{fifo_->head().room.get()};
   }
   void post(size_t bytes, const Stamp& stamp) override {
     fifo_->head().bytes = bytes;
@@ -70,7 +70,7 @@ class SelfSendLink final : public SendLink {
   }
 
   Result<bool> put(std::span<const ConstPiece>, const Stamp&) override { return put_on_mapped(); }
-  uint64_t retired() const override { return 0; }
+  uint64_t retired() override { return 0; }
   void detach() override {}
 
  private:

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/shareable.h"
 #include "transports/transport.h"
 
 namespace tutti::shm {
@@ -45,7 +46,29 @@ struct alignas(kLineBytes) SlotLine {
   uint32_t size;  // bytes, plus kInlineFlag when they lie in `payload`
 };
 static_assert(sizeof(SlotLine) == kLineBytes);
+// In SlotLine::size. A message lies in the line, or else in the slot, in the sender's memory or in the receiver's.
 constexpr uint32_t kInlineFlag = uint32_t{1} << 31;
+constexpr uint32_t kLentFlag = uint32_t{1} << 30;     // where the MemoryPlace in `payload` says
+constexpr uint32_t kGrantedFlag = uint32_t{1} << 29;  // where the receiver has granted
+constexpr uint32_t kOfferFlag = uint32_t{1} << 28;    // `payload` is a MemoryPlace: the sender would like to lend from it
+constexpr uint32_t kSizeMask = kOfferFlag - 1;
+
+// A place in shareable memory, as it is told to a peer.
+struct MemoryPlace {
+  RegionName region;
+  uint64_t offset;
+  uint32_t offer;  // with kOfferFlag: its number mod kOffers
+  uint32_t bytes;  // of the message
+};
+static_assert(sizeof(MemoryPlace) <= kInlineBytes);
+
+// Receiver to sender: message number `message` - 1 may be written straight to `place`.
+struct alignas(kLineBytes) GrantLine {
+  std::atomic<uint64_t> message;
+  MemoryPlace place;
+};
+static_assert(sizeof(GrantLine) == kLineBytes);
+constexpr uint32_t kOffers = 32;
 
 struct LinkPage {
   // Receiver to sender: how many messages it has released. Sender and receiver each write lines of their own.
@@ -53,6 +76,10 @@ struct LinkPage {
   alignas(kLineBytes) std::atomic<uint32_t> receiver_waits;  // ring the receiver when a message is posted
   alignas(kLineBytes) std::atomic<uint32_t> sender_waits;    // ring the sender when a slot is freed
   SlotLine slots[kMaxDepth];
+  // Receiver to sender. One line a slot: the grant of message n lies at n mod depth. And the ids of the sender's regions
+  // that the receiver has mapped, by the number of the offer.
+  GrantLine grants[kMaxDepth];
+  alignas(kLineBytes) std::atomic<uint64_t> mapped[kOffers];
 };
 static_assert(sizeof(LinkPage) <= kPageBytes);
 static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<uint32_t>::is_always_lock_free);
@@ -71,6 +98,7 @@ struct Geometry {
 };
 
 constexpr uint64_t kMaxSlotBytes = uint64_t{16} << 20;
+static_assert(kMaxSlotBytes <= kSizeMask);
 
 // About 8 MiB per rank when all peers of one host have used one channel: 1 MiB a link (what stays in a core's L2) up to
 // 8 ranks, 128 KiB a link at 64. Beyond that slots stay at 32 KiB, since most of so many ranks are on other hosts.

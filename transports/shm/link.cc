@@ -1,6 +1,8 @@
 #include "transports/shm/link.h"
 
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 namespace tutti::shm {
 
@@ -49,41 +51,111 @@ void LinkEnd::ring() {
     doorbell_.ring(peer_.doorbell);
 }
 
-Result<std::byte*> ShmSendLink::claim(size_t bytes) {
-  if (bytes > slot_bytes_)
-    return fail(tuttiInternalError, "a message of {} bytes to {} exceeds the shared memory slot of {}", bytes,
-                peer_.description, slot_bytes_);
+Result<bool> ShmSendLink::has_credit() {
   if (posted_ - released_ >= depth_) {
-    // Acquire: the receiver's reads of the slot come before our writes into it.
+    // Acquire: the receiver's reads of the slot come before our writes into it, and its grant before its credit.
     released_ = page_.consumed.load(std::memory_order_acquire);
     if (posted_ - released_ >= depth_) {
       waits_ = true;
       const Status gone = peer_.gone();
-      if (gone.ok()) return static_cast<std::byte*>(nullptr);
+      if (gone.ok()) return false;
       released_ = page_.consumed.load(std::memory_order_acquire);
       if (posted_ - released_ >= depth_) return gone;
     }
   }
   waits_ = false;
-  claimed_inline_ = bytes <= kInlineBytes;
-  return claimed_inline_ ? slot_line(posted_).payload : slot_data(posted_);
+  return true;
+}
+
+Result<Room> ShmSendLink::claim(size_t bytes) {
+  if (bytes > slot_bytes_)
+    return fail(tuttiInternalError, "a message of {} bytes to {} exceeds the shared memory slot of {}", bytes,
+                peer_.description, slot_bytes_);
+  TUTTI_TRY_ASSIGN(const bool credit, has_credit());
+  if (!credit) return Room{};
+  if (bytes <= kInlineBytes) {
+    claimed_ = kInlineFlag;
+    return Room{slot_line(posted_).payload};
+  }
+  if (claimed_ == kInlineFlag) claimed_ = 0;
+  // A grant that comes only after the room was claimed is left alone.
+  if (std::byte* const place = claimed_ == kSlotClaimed ? nullptr : granted_place(bytes)) {
+    claimed_ = kGrantedFlag;
+    return Room{place, true};
+  }
+  claimed_ = kSlotClaimed;
+  return Room{slot_data(posted_)};
+}
+
+// Where the receiver wants the next message, if it said so and this process can write there.
+std::byte* ShmSendLink::granted_place(size_t bytes) {
+  const GrantLine& grant = page_.grants[posted_ & (kMaxDepth - 1)];
+  // Acquire: pairs with grant(). The line is written again only after this message has arrived.
+  if (grant.message.load(std::memory_order_acquire) != posted_ + 1 || grant.place.bytes != bytes) return nullptr;
+  return granted_in_.at(peer_, grant.place);
 }
 
 void ShmSendLink::post(size_t bytes, const Stamp& stamp) {
+  uint32_t flags = std::exchange(claimed_, 0) & ~kSlotClaimed;
+  if (flags != kInlineFlag && to_offer_) {
+    std::memcpy(slot_line(posted_).payload, &*to_offer_, sizeof *to_offer_);
+    flags |= kOfferFlag;
+    to_offer_.reset();
+  }
+  announce(static_cast<uint32_t>(bytes) | flags, stamp);
+}
+
+void ShmSendLink::announce(uint32_t size, const Stamp& stamp) {
   SlotLine& slot = slot_line(posted_);
   slot.tag = stamp.tag;
   slot.stamp_sequence = stamp.sequence;
-  slot.size = static_cast<uint32_t>(bytes) | (claimed_inline_ ? kInlineFlag : 0);
+  slot.size = size;
   publish(slot.sequence, ++posted_);
   // The receiver has read the next line some messages ago; fetching it back now keeps the next post from waiting for it.
   __builtin_prefetch(&slot_line(posted_), 1);
+}
+
+Result<bool> ShmSendLink::lend(const std::byte* data, size_t bytes, const Stamp& stamp) {
+  const ShareableRegion* region = lent_from_.find(data, bytes);
+  if (!region || bytes <= kInlineBytes || bytes > slot_bytes_ || !may_lend(*region)) return false;
+  TUTTI_TRY_ASSIGN(const bool credit, has_credit());
+  if (!credit) return false;
+  const MemoryPlace place{.region = region->name(),
+                          .offset = static_cast<uint64_t>(data - region->data()),
+                          .offer = 0,
+                          .bytes = static_cast<uint32_t>(bytes)};
+  std::memcpy(slot_line(posted_).payload, &place, sizeof place);
+  announce(static_cast<uint32_t>(bytes) | kLentFlag, stamp);
+  return true;
+}
+
+// Whether the receiver has mapped the region. One that was not offered is offered with the next message.
+bool ShmSendLink::may_lend(const ShareableRegion& region) {
+  const uint64_t id = region.name().id;
+  const auto offered = std::ranges::find(offers_, id);
+  if (offered != offers_.end()) {
+    // Acquire orders nothing that matters: the id alone is the news.
+    return page_.mapped[offered - offers_.begin()].load(std::memory_order_acquire) == id;
+  }
+  const uint32_t number = next_offer_++ % kOffers;
+  offers_[number] = id;
+  to_offer_ = MemoryPlace{.region = region.name(), .offset = 0, .offer = number, .bytes = 0};
+  return false;
+}
+
+uint64_t ShmSendLink::retired() {
+  // Acquire: the receiver's reads come before whatever is written there next.
+  released_ = page_.consumed.load(std::memory_order_acquire);
+  waits_ = released_ < posted_;
+  return released_;
 }
 
 Result<bool> ShmSendLink::put(std::span<const ConstPiece>, const Stamp&) {
   return fail(tuttiInternalError, "put() on a mapped link of the shm transport; use claim()");
 }
 
-bool ShmSendLink::can_go_on() const { return posted_ - page_.consumed.load(std::memory_order_seq_cst) < depth_; }
+// Who waits for a credit, or for what was lent to come back, has seen `released_`.
+bool ShmSendLink::can_go_on() const { return page_.consumed.load(std::memory_order_seq_cst) != released_; }
 
 Result<Arrival> ShmRecvLink::receive(std::span<const MutablePiece>, size_t bytes, const Stamp& stamp) {
   const SlotLine& slot = slot_line(consumed_);
@@ -99,17 +171,58 @@ Result<Arrival> ShmRecvLink::receive(std::span<const MutablePiece>, size_t bytes
   }
   waits_ = false;
   const Stamp came{.tag = slot.tag, .sequence = slot.stamp_sequence};
-  const uint32_t came_bytes = slot.size & ~kInlineFlag;
+  const uint32_t came_bytes = slot.size & kSizeMask;
   if (came != stamp || came_bytes != bytes || bytes > slot_bytes_) [[unlikely]]
     return Arrival{.state = Arrival::State::mismatch, .stamp = came, .bytes = came_bytes};
-  const bool is_inline = (slot.size & kInlineFlag) != 0;
-  return Arrival{.state = Arrival::State::arrived,
-                 .data = is_inline ? slot.payload : slot_data(consumed_),
-                 .stamp = stamp,
-                 .bytes = bytes};
+  holds_ = true;
+  const std::byte* data = (slot.size & kInlineFlag) != 0 ? slot.payload : slot_data(consumed_);
+  if ((slot.size & (kLentFlag | kGrantedFlag | kOfferFlag)) != 0) [[unlikely]] {
+    if ((slot.size & kGrantedFlag) != 0) data = places_[consumed_ & (kMaxDepth - 1)];
+    if ((slot.size & kLentFlag) != 0) data = lent_data(slot);
+    if ((slot.size & kOfferFlag) != 0) accept_offer(slot);
+    if (!data)
+      return fail(tuttiInternalError, "{} has sent a message in memory that this process cannot reach",
+                  peer_.description);
+  }
+  return Arrival{.state = Arrival::State::arrived, .data = data, .stamp = stamp, .bytes = bytes};
 }
 
-void ShmRecvLink::release() { publish(page_.consumed, ++consumed_); }
+const std::byte* ShmRecvLink::lent_data(const SlotLine& slot) {
+  MemoryPlace place;
+  std::memcpy(&place, slot.payload, sizeof place);
+  return lent_in_.at(peer_, place);
+}
+
+void ShmRecvLink::accept_offer(const SlotLine& slot) {
+  MemoryPlace place;
+  std::memcpy(&place, slot.payload, sizeof place);
+  if (peer_.region(place.region))
+    page_.mapped[place.offer % kOffers].store(place.region.id, std::memory_order_release);
+}
+
+void ShmRecvLink::release() {
+  holds_ = false;
+  publish(page_.consumed, ++consumed_);
+}
+
+bool ShmRecvLink::grant(std::byte* place, size_t bytes) {
+  settled_ = std::max(settled_, consumed_ + (holds_ ? 1 : 0));
+  // The credit for message n comes with the release of message n - depth.
+  if (settled_ >= consumed_ + depth_ + (holds_ ? 1 : 0)) return false;
+  const uint64_t message = settled_++;
+  const ShareableRegion* region = place && bytes > kInlineBytes ? granted_from_.find(place, bytes) : nullptr;
+  if (!region) return true;
+  const uint64_t entry = message & (kMaxDepth - 1);
+  places_[entry] = place;
+  GrantLine& grant = page_.grants[entry];
+  grant.place = {.region = region->name(),
+                 .offset = static_cast<uint64_t>(place - region->data()),
+                 .offer = 0,
+                 .bytes = static_cast<uint32_t>(bytes)};
+  // Release: the place before the number.
+  grant.message.store(message + 1, std::memory_order_release);
+  return true;
+}
 
 bool ShmRecvLink::can_go_on() const {
   return slot_line(consumed_).sequence.load(std::memory_order_seq_cst) == consumed_ + 1;

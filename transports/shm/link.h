@@ -7,17 +7,26 @@
 // The sleeper pays for that order with a process barrier (base/process_barrier.h), so that a post or a release is a plain
 // store that nobody waits for. Where either process has no such barriers, both sides' accesses are sequentially
 // consistent instead, on x86 an xchg.
+//
+// Shareable memory (base/shareable.h). A sender that has a message there offers the region with a message that goes
+// through a slot; the receiver maps it and says so in LinkPage::mapped; later messages are lent: their line holds the
+// place, and `consumed` tells when it may be overwritten. A receiver that wants a message in such memory writes the place
+// to the message's GrantLine before it gives the credit for the message, so that a sender with credit finds it; a sender
+// that can map the region writes there and says so in the message's line.
 #pragma once
 
 #include <sys/un.h>
 
+#include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/process_barrier.h"
 #include "transports/shm/doorbell.h"
 #include "transports/shm/inbox.h"
+#include "transports/shm/regions.h"
 
 namespace tutti::shm {
 
@@ -28,9 +37,15 @@ struct Peer {
   Address address;
   sockaddr_un doorbell{};
   std::unique_ptr<PeerInbox> inbox;
+  PeerRegions regions;
   bool barriers = false;  // both processes take part in process barriers
   uint32_t open_links = 0;
   Status failure;  // its process has died
+
+  // Its region of that name; null when it cannot be mapped.
+  std::shared_ptr<ShareableRegion> region(const RegionName& name) {
+    return regions.find(name, inbox->same_process() ? nullptr : &address.pid);
+  }
 
   // Why it will neither post nor release any more, if so. `closed` is stored with sequential consistency after the
   // peer's last post and release: who sees it and then looks at the link again has seen all that will ever be there.
@@ -91,25 +106,76 @@ class LinkEnd {
   std::vector<LinkEnd*>& ends_;
 };
 
+// This process's region that a message lies in. Asks for it again only when there are others than before.
+class OwnRegion {
+ public:
+  // Null: none holds all of it.
+  const ShareableRegion* find(const std::byte* begin, size_t bytes) {
+    const uint64_t version = shareable_version();
+    if (version == 0) return nullptr;
+    if (version != version_ || !region_ || !region_->holds(begin, bytes)) {
+      region_ = find_shareable(begin, bytes);
+      version_ = version;
+    }
+    return region_.get();
+  }
+
+ private:
+  std::shared_ptr<ShareableRegion> region_;
+  uint64_t version_ = 0;
+};
+
+// The peer's region that was used last: what a link writes to or reads from stays mapped meanwhile.
+class PeerRegion {
+ public:
+  const ShareableRegion* find(Peer& peer, const RegionName& name) {
+    if (!region_ || region_->name().id != name.id) region_ = peer.region(name);
+    return region_.get();
+  }
+  // Where a message lies or is to lie; null when the region cannot be mapped or does not reach so far.
+  std::byte* at(Peer& peer, const MemoryPlace& place) {
+    const ShareableRegion* region = find(peer, place.region);
+    const uint64_t size = region ? region->name().bytes : 0;
+    if (place.bytes > size || place.offset > size - place.bytes) return nullptr;
+    return region->data() + place.offset;
+  }
+
+ private:
+  std::shared_ptr<ShareableRegion> region_;
+};
+
 class ShmSendLink final : public SendLink, private LinkEnd {
  public:
   ShmSendLink(Peer& peer, const Doorbell& doorbell, std::shared_ptr<Mapping> memory, std::vector<LinkEnd*>& ends)
       : LinkEnd(peer, doorbell, std::move(memory), peer.address.geometry, ends) {}
   bool mapped() const override { return true; }
-  Result<std::byte*> claim(size_t bytes) override;
+  Result<Room> claim(size_t bytes) override;
   void post(size_t bytes, const Stamp& stamp) override;
+  Result<bool> lend(const std::byte* data, size_t bytes, const Stamp& stamp) override;
   Result<bool> put(std::span<const ConstPiece> pieces, const Stamp& stamp) override;
-  uint64_t retired() const override { return 0; }
-  void detach() override {}
+  uint64_t retired() override;
+  void detach() override {}  // put links only; what is lent stays lent
 
  private:
   bool can_go_on() const override;
+  Result<bool> has_credit();
+  std::byte* granted_place(size_t bytes);
+  bool may_lend(const ShareableRegion& region);
+  void announce(uint32_t size, const Stamp& stamp);
   std::atomic<uint32_t>& own_waiting_flag() override { return page_.sender_waits; }
   std::atomic<uint32_t>& peer_waiting_flag() override { return page_.receiver_waits; }
 
   uint64_t posted_ = 0;
   uint64_t released_ = 0;  // as last seen
-  bool claimed_inline_ = false;
+  // Of the claimed room: kInlineFlag, kGrantedFlag or kSlotClaimed; 0: nothing is claimed.
+  static constexpr uint32_t kSlotClaimed = 1;
+  uint32_t claimed_ = 0;
+  OwnRegion lent_from_;
+  PeerRegion granted_in_;
+  // Regions that were offered, by the number of the offer mod kOffers, and the offer that the next message carries.
+  std::array<uint64_t, kOffers> offers_{};
+  uint32_t next_offer_ = 0;
+  std::optional<MemoryPlace> to_offer_;
 };
 
 class ShmRecvLink final : public RecvLink, private LinkEnd {
@@ -120,17 +186,25 @@ class ShmRecvLink final : public RecvLink, private LinkEnd {
   bool mapped() const override { return true; }
   Result<Arrival> receive(std::span<const MutablePiece> into, size_t bytes, const Stamp& stamp) override;
   void release() override;
+  bool grant(std::byte* place, size_t bytes) override;
 
  private:
   bool can_go_on() const override;
+  const std::byte* lent_data(const SlotLine& slot);
+  void accept_offer(const SlotLine& slot);
   std::atomic<uint32_t>& own_waiting_flag() override { return page_.receiver_waits; }
   std::atomic<uint32_t>& peer_waiting_flag() override { return page_.sender_waits; }
 
   static constexpr uint32_t kPollsPerLook = 16;
 
   uint64_t consumed_ = 0;
+  uint64_t settled_ = 0;  // messages of which it is said whether they are granted
+  bool holds_ = false;    // message number `consumed_` has arrived
   uint32_t pending_polls_ = 0;
   bool peer_gone_ = false;
+  std::array<std::byte*, kMaxDepth> places_{};  // granted, by message mod depth
+  OwnRegion granted_from_;
+  PeerRegion lent_in_;
 };
 
 }  // namespace tutti::shm

@@ -44,19 +44,33 @@ class SimSendLink final : public SendLink {
   }
   bool mapped() const override { return end_.core->options.mapped; }
 
-  Result<std::byte*> claim(size_t bytes) override {
+  Result<Room> claim(size_t bytes) override {
     if (!mapped()) return fail(tuttiInternalError, "claim() on a put link of the sim transport");
     TUTTI_TRY_ASSIGN(const bool credit, has_credit(bytes));
-    if (!credit) return static_cast<std::byte*>(nullptr);
+    if (!credit) return Room{};
+    const auto grant = wire().grants.find(wire().posted);
+    if (granted_ || (!room_ && grant != wire().grants.end() && grant->second.bytes == bytes && end_.core->chance())) {
+      granted_ = grant->second.data;
+      return Room{granted_, true};
+    }
     if (!room_ || room_bytes_ < bytes) {
       room_ = sim::make_room(bytes);
       room_bytes_ = bytes;
     }
-    return room_.get();
+    return Room{room_.get()};
   }
   void post(size_t bytes, const Stamp& stamp) override {
+    const std::byte* const elsewhere = std::exchange(granted_, nullptr);
     if (end_.self_lost()) return;
-    end_.core->send_mapped(wire(), Message{.stamp = stamp, .bytes = bytes, .data = std::move(room_)});
+    end_.core->send_mapped(
+        wire(), Message{.stamp = stamp, .bytes = bytes, .data = std::move(room_), .elsewhere = elsewhere});
+  }
+  Result<bool> lend(const std::byte* data, size_t bytes, const Stamp& stamp) override {
+    if (!mapped() || !end_.core->options.shares_memory) return false;
+    TUTTI_TRY_ASSIGN(const bool credit, has_credit(bytes));
+    if (!credit || !end_.core->chance()) return false;
+    end_.core->send_mapped(wire(), Message{.stamp = stamp, .bytes = bytes, .elsewhere = data});
+    return true;
   }
 
   Result<bool> put(std::span<const ConstPiece> pieces, const Stamp& stamp) override {
@@ -67,7 +81,7 @@ class SimSendLink final : public SendLink {
       end_.core->send_put(wire(), Message{.stamp = stamp, .bytes = bytes, .source = {pieces.begin(), pieces.end()}});
     return credit;
   }
-  uint64_t retired() const override { return end_.wire.retired; }
+  uint64_t retired() override { return mapped() ? end_.wire.credits : end_.wire.retired; }
   void detach() override {
     for (Message& m : wire().messages) {
       sim::gather(m.source, m.read, m.bytes, m.data.get());
@@ -93,8 +107,9 @@ class SimSendLink final : public SendLink {
   }
 
   End end_;
-  sim::Room room_;
+  sim::SlotMemory room_;
   size_t room_bytes_ = 0;
+  std::byte* granted_ = nullptr;  // the claimed room, if it is the receiver's
 };
 
 class SimRecvLink final : public RecvLink {
@@ -113,8 +128,8 @@ class SimRecvLink final : public RecvLink {
       return Arrival{.state = Arrival::State::mismatch, .stamp = m->stamp, .bytes = m->bytes};
     if (!mapped()) end_.core->land(wire);
     if (!wire.receiver_waits)
-      return Arrival{
-          .state = Arrival::State::arrived, .data = mapped() ? m->data.get() : nullptr, .stamp = stamp, .bytes = bytes};
+      return Arrival{.state = Arrival::State::arrived, .data = mapped() ? m->mapped_data() : nullptr, .stamp = stamp,
+                     .bytes = bytes};
     TUTTI_TRY(end_.peer_gone());
     return Arrival{};
   }
@@ -122,9 +137,20 @@ class SimRecvLink final : public RecvLink {
   void release() override {
     Wire& wire = end_.wire;
     wire.messages.pop_front();
+    wire.grants.erase(wire.released);
     ++wire.released;
     forget();
     end_.core->send_credit(wire);
+  }
+
+  bool grant(std::byte* place, size_t bytes) override {
+    Wire& wire = end_.wire;
+    const uint64_t held = wire.oldest() && wire.oldest()->complete ? 1 : 0;
+    settled_ = std::max(settled_, wire.released + held);
+    if (settled_ >= wire.released + held + end_.core->options.queue_depth) return false;
+    if (place && end_.core->options.shares_memory) wire.grants[settled_] = {place, bytes};
+    ++settled_;
+    return true;
   }
 
  private:
@@ -155,6 +181,7 @@ class SimRecvLink final : public RecvLink {
   }
 
   End end_;
+  uint64_t settled_ = 0;  // messages of which it is said whether they are granted
 };
 
 class SimTransport final : public Transport {

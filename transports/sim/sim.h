@@ -22,6 +22,7 @@ struct SimOptions {
   uint64_t seed = 1;
   Rank nranks{2};
   bool mapped = true;
+  bool shares_memory = false;      // mapped: all memory can be lent and granted, and is, half of the times
   Nanoseconds latency_min = kMicrosecond;
   Nanoseconds latency_max = 20 * kMicrosecond;
   uint64_t bytes_per_us = 10'000;  // of each link; 0: no limit

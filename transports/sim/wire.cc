@@ -11,8 +11,8 @@ constexpr std::align_val_t kAlignment{64};
 
 void FreeAligned::operator()(std::byte* p) const { ::operator delete(p, kAlignment); }
 
-Room make_room(size_t bytes) {
-  Room room(static_cast<std::byte*>(::operator new(bytes, kAlignment)));
+SlotMemory make_room(size_t bytes) {
+  SlotMemory room(static_cast<std::byte*>(::operator new(bytes, kAlignment)));
   std::memset(room.get(), 0xe5, bytes);
   return room;
 }

@@ -17,19 +17,22 @@ struct FreeAligned {
   void operator()(std::byte* p) const;
 };
 // Exactly `bytes` long, 64-byte aligned, filled with a pattern that no test sends.
-using Room = std::unique_ptr<std::byte, FreeAligned>;
-Room make_room(size_t bytes);
+using SlotMemory = std::unique_ptr<std::byte, FreeAligned>;
+SlotMemory make_room(size_t bytes);
 
 struct Message {
   Stamp stamp;
   size_t bytes = 0;
-  Room data;                       // what has been written (mapped) or read from the source (put)
+  SlotMemory data;                 // what has been written (mapped) or read from the source (put)
+  const std::byte* elsewhere = nullptr;  // mapped: it was lent, or lies where it was granted
   std::vector<ConstPiece> source;  // put: where the rest lies
   size_t read = 0;                 // put: bytes that have left
   size_t arrived = 0;
   bool announced = false;  // its stamp has arrived
   bool complete = false;   // all of it has arrived
   bool left = false;       // put: all of it has left
+
+  const std::byte* mapped_data() const { return elsewhere ? elsewhere : data.get(); }
 };
 
 struct Wire {
@@ -42,6 +45,7 @@ struct Wire {
   Nanoseconds free_at = 0;  // when the wire has sent all that it was given
   Nanoseconds last_arrival = 0, last_credit = 0, last_retirement = 0;
   bool cut = false;  // what has not left will never leave
+  std::map<uint64_t, MutablePiece> grants;  // mapped: where the receiver wants messages, by number
 
   // Put: where the receiver wants the oldest message, once it asked.
   std::vector<MutablePiece> into;
@@ -91,6 +95,8 @@ class SimNetwork::Core final : public Clock {
   void cut(sim::Wire& wire) { wire.cut = true; }
   void cut_all_of(Rank source);
   bool drained(Rank source) const;
+  // Whether this end takes a shortcut this time.
+  bool chance() { return rng_.below(2) == 0; }
 
  private:
   struct Event {

@@ -13,7 +13,7 @@ Status TcpSendLink::connect() {
   return Status::success();
 }
 
-Result<std::byte*> TcpSendLink::claim(size_t) {
+Result<Room> TcpSendLink::claim(size_t) {
   return fail(tuttiInternalError, "claim() on a tcp link, which is not mapped");
 }
 
@@ -52,7 +52,7 @@ Result<bool> TcpSendLink::put(std::span<const ConstPiece> pieces, const Stamp& s
   return true;
 }
 
-uint64_t TcpSendLink::retired() const {
+uint64_t TcpSendLink::retired() {
   uint64_t retired = put_;
   for (const auto& stripe : stripes_) retired = std::min(retired, stripe->first_borrowed(put_));
   return retired;

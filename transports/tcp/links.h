@@ -24,10 +24,10 @@ class TcpSendLink final : public SendLink {
   Status connect();
 
   bool mapped() const override { return false; }
-  Result<std::byte*> claim(size_t bytes) override;
+  Result<Room> claim(size_t bytes) override;
   void post(size_t bytes, const Stamp& stamp) override;
   Result<bool> put(std::span<const ConstPiece> pieces, const Stamp& stamp) override;
-  uint64_t retired() const override;
+  uint64_t retired() override;
   void detach() override;
 
  private:

@@ -1,4 +1,4 @@
-"""Runs pytest in a folder, by the first interpreter that has what the tests need. Skips where none has."""
+"""Runs pytest in a folder, or a script, by the first interpreter that has what the tests need. Skips where none has."""
 
 import argparse
 import os
@@ -23,16 +23,16 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--library", required=True, help="the folder of libtutti.so")
     parser.add_argument("--package", required=True, help="the folder of the package tutti")
-    parser.add_argument("--needs", nargs="*", default=[], help="modules that the tests import")
-    parser.add_argument("--keep", default="", help="pytest's -k")
-    parser.add_argument("folder")
+    parser.add_argument("--needs", default="", help="modules that the tests import, comma-separated")
+    parser.add_argument("--script", help="what to run instead of pytest")
     options, rest = parser.parse_known_args()
-    python = interpreter(["pytest", *options.needs])
+    python = interpreter([*filter(None, options.needs.split(",")), *([] if options.script else ["pytest"])])
     path = os.pathsep.join([options.package, *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = ranks.clean_environment(LD_LIBRARY_PATH=options.library, PYTHONPATH=path, PYTHONDONTWRITEBYTECODE="1",
                                           TUTTI_TIMEOUT="60")
     with tempfile.TemporaryDirectory(prefix="tutti-pytest-") as scratch:
-        command = [python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", f"--basetemp={scratch}/tmp", options.folder, *rest]
+        pytest = ["-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", f"--basetemp={scratch}/tmp"]
+        command = [python, *([options.script] if options.script else pytest), *rest]
         return subprocess.run(command, env=environment).returncode
 
 

@@ -29,7 +29,10 @@ if rank == 0:
         dist.recv(torch.ones(1), 1, tag=9)
     except RuntimeError as error:
         assert "rank 1" in str(error) and "tag 9" in str(error), error
-        print("named")
+        print("named", flush=True)
+    dist.isend(torch.ones(1), 1, tag=1).wait(datetime.timedelta(seconds=60))
+else:
+    dist.irecv(torch.ones(1), 0, tag=1).wait(datetime.timedelta(seconds=60))
 os._exit(0)
 """)
     assert "named" in results[0][1], results[0]

@@ -7,9 +7,11 @@ frees the interpreter's lock during the library's calls.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import queue
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from datetime import timedelta
@@ -162,6 +164,17 @@ class TuttiWork(_Base):  # type: ignore[misc,valid-type]
         return self._future  # type: ignore[return-value]
 
 
+_lanes: weakref.WeakSet[Lane] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_workers() -> None:
+    """A thread that wants the interpreter back while it ends is killed, and inside torch's C++ that ends the process with
+    an error: workers that are still telling a future of its result are let finish."""
+    for lane in list(_lanes):
+        lane.end_worker(seconds=1)
+
+
 class Lane:
     """Runs operations one after the other, in the order of `submit`."""
 
@@ -171,6 +184,7 @@ class Lane:
         self._pending: deque[TuttiWork] = deque()
         self._wake: queue.SimpleQueue = queue.SimpleQueue()  # one entry for each submission: the worker looks once for each
         self._worker: threading.Thread | None = None
+        _lanes.add(self)
 
     def submit(self, work: TuttiWork) -> None:
         self._pending.append(work)
@@ -197,7 +211,13 @@ class Lane:
         with self._turn:
             while self._pending:
                 self._pending.popleft().run()
+        self.end_worker()
+
+    def end_worker(self, seconds: float = 0) -> None:
+        """The worker ends after the operation that it runs; waits for that at most so long."""
         self._wake.put(False)
+        if seconds and self._worker is not None and self._worker is not threading.current_thread():
+            self._worker.join(seconds)
 
     def _serve(self) -> None:
         while self._wake.get():

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ..errors import TuttiError
+from ..errors import TimedOutError, TuttiError
 
 _Base = dist.Work if hasattr(dist, "Work") else dist._Work  # type: ignore[attr-defined]
 #: c10d's exception for a backend's failures, where this torch has it.
@@ -45,8 +45,10 @@ def _hold(work: TuttiWork) -> None:
 
 def raised_by_backend(error: BaseException) -> BaseException:
     """`error` as torch's programs expect it; the library's own exception is its cause."""
-    if isinstance(error, TuttiError) and DistError is not RuntimeError:
-        converted = DistError(str(error))
+    if isinstance(error, TuttiError):
+        # c10d's programs look for the word.
+        text = f"a timeout ended the operation: {error}" if isinstance(error, TimedOutError) else str(error)
+        converted = DistError(text)
         converted.__cause__ = error
         return converted
     return error

@@ -94,6 +94,9 @@ class TuttiProcessGroup(dist.ProcessGroup):
         self._close_lock = threading.Lock()
         self._open = True
 
+    #: What the profiler's events begin with.
+    profiled_as = "tutti"
+
     # ---- what c10d asks about
 
     def getBackendName(self) -> str:
@@ -128,7 +131,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
             raise RuntimeError(f"process group {self._label} has been destroyed")
         self._sequence += 1
         if _profiling():
-            with _record_function(f"tutti:{title}"):
+            with _record_function(f"{self.profiled_as}:{title}"):
                 return self._start(title, run, tensors, opts)
         return self._start(title, run, tensors, opts)
 
@@ -255,7 +258,7 @@ class TuttiProcessGroup(dist.ProcessGroup):
         self._sequence += 1
         work = TuttiWork(None, [tensor], f"{self._label}: {title}", None, self._timeout, self._look_for_error)
         if _profiling():
-            with _record_function(f"tutti:{title.split()[0]}"):
+            with _record_function(f"{self.profiled_as}:{title.split()[0]}"):
                 post(work)
         else:
             post(work)
@@ -289,13 +292,16 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """A barrier that names the ranks that do not come. Goes by the store, so it works while others are stuck."""
         self._monitored += 1
-        limit = timeout if timeout is not None and timeout > timedelta(0) else self._timeout
+        # None, and torch's negative number for it, mean the group's.
+        limit = timeout if timeout is not None and timeout >= timedelta(0) else self._timeout
         prefix = f"monitored/{self._monitored}"
         self._store.add(f"{prefix}/{self.rank()}", 1)
         if self.rank():
             if not self._poll(f"{prefix}/all", limit):
                 raise RuntimeError(f"[Rank {self.rank()}]: Rank 0 did not pass monitoredBarrier within {_ms(limit)} ms")
             return
+        if not limit:
+            raise RuntimeError(f"[Rank 0]: Rank 0 timed out in monitoredBarrier after {_ms(limit)} ms")
         deadline, missing = time.monotonic() + limit.total_seconds(), []
         for rank in range(1, self.size()):
             left = timedelta(seconds=max(0.0, deadline - time.monotonic()))

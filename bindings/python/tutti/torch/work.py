@@ -223,6 +223,9 @@ class Lane:
 
     def _serve(self) -> None:
         while self._wake.get():
-            with self._turn:
-                if self._pending:
-                    self._pending.popleft().run()
+            # Looked at first without the turn: it is held by a thread that waits for its operation, which is no longer
+            # pending then, and waiting for it here would cost a change of thread.
+            if self._pending:
+                with self._turn:
+                    if self._pending:
+                        self._pending.popleft().run()

@@ -149,3 +149,26 @@ dist.all_gather(theirs, flat)
 assert all(torch.equal(flat, other) for other in theirs)
 dist.destroy_process_group()
 """)
+
+
+def test_groups_of_a_group_that_is_bound_to_a_device(pass_on_ranks):
+    """Newer torches then make groups by splitting, in which ranks outside take part."""
+    pass_on_ranks(3, """
+import inspect
+bound = "device_id" in inspect.signature(dist.init_process_group).parameters
+init(**({"device_id": torch.device("cpu:0")} if bound else {}))
+pair = dist.new_group([0, 2])
+t = torch.ones(1)
+if rank != 1:
+    dist.all_reduce(t, group=pair)
+    assert t.item() == 2
+dist.all_reduce(t)
+assert t.item() == 5
+if hasattr(dist, "split_group") and bound:
+    part = dist.split_group(split_ranks=[[1, 2], [0]])
+    t = torch.ones(1)
+    dist.all_reduce(t, group=part)
+    assert t.item() == (1 if rank == 0 else 2)
+dist.barrier()
+dist.destroy_process_group()
+""")

@@ -338,14 +338,11 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def split_group(self, ranks: Sequence[int], timeout: timedelta | None = None, opts: Any = None, group_name: str | None = None,
                     group_desc: str | None = None, device_types: Any = None) -> TuttiProcessGroup | None:
         """Collective over this group. Ranks of equal `ranks` form a group; who is not in its list gets None."""
-        self._splits += 1
         mine = self.rank() in ranks
         limit = timeout or self._timeout
-        label = group_name or f"{self._label}/{self._splits}"
-        made: list[Communicator | None] = []
-        color, key = (min(ranks), list(ranks).index(self.rank())) if mine else (SPLIT_NOCOLOR, 0)
-        self._lane.run_now(lambda: made.append(self._comm.split(color, key, timeout=limit.total_seconds(), name=label)))
-        (comm,) = made
+        label = group_name or f"{self._label}/{self._splits + 1}"
+        comm = self.split_communicator(min(ranks), list(ranks).index(self.rank()), limit, label) if mine else \
+            self.split_communicator(SPLIT_NOCOLOR, 0, limit, label)
         if comm is None:
             return None
         store = dist.PrefixStore(f"split/{self._splits}/{min(ranks)}", self._store)
@@ -354,8 +351,16 @@ class TuttiProcessGroup(dist.ProcessGroup):
         group._set_group_desc(group_desc or "undefined")
         return group
 
+    def split_communicator(self, color: int, key: int, timeout: timedelta, label: str) -> Communicator | None:
+        """Collective over this group, behind what was issued."""
+        self._splits += 1
+        made: list[Communicator | None] = []
+        self._lane.run_now(lambda: made.append(self._comm.split(color, key, timeout=timeout.total_seconds(), name=label)))
+        return made[0]
+
     def perform_nocolor_split(self, device: Any = None) -> None:
-        self.split_group([])
+        """This rank's part in a split that `create` makes on others."""
+        self.split_communicator(SPLIT_NOCOLOR, 0, self._timeout, self._label)
 
     def set_timeout(self, timeout: timedelta) -> None:
         """Of messages and monitored barriers; that of collectives is the communicator's, set when it is made."""
@@ -433,6 +438,13 @@ def create(options: Any, _backend_options: Any = None) -> TuttiProcessGroup:
     """What torch calls for each group: rank 0 makes the meeting point, the group's store hands it to the others."""
     rank, size, store, timeout = options.group_rank, options.group_size, options.store, options.timeout
     label = f"group {options.group_id}" if options.group_id else "group"
+    parent = getattr(options, "split_from", None)
+    parent = getattr(parent, "group", parent)
+    if isinstance(parent, TuttiProcessGroup):
+        # torch has ranks outside the new group take part by perform_nocolor_split.
+        comm = parent.split_communicator(min(options.global_ranks_in_group), rank, timeout, label)
+        assert comm is not None
+        return make(comm, store, timeout, label)
     if rank == 0:
         point = unique_id()
         store.set("tutti/id", point.hex())

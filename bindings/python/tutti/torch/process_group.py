@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
@@ -20,6 +19,7 @@ from ..communicator import SPLIT_NOCOLOR, Communicator, unique_id
 from ..errors import TuttiError
 from .backend import can_register, register_with
 from .mailbox import Mailbox
+from .monitored import barrier_by_store
 from .operations import Operations
 from .reductions import Operation, operation
 from .tensors import one, tensor_list
@@ -290,40 +290,11 @@ class TuttiProcessGroup(dist.ProcessGroup):
         return self._issue("barrier", self._calls.barrier, [], opts)
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """A barrier that names the ranks that do not come. Goes by the store, so it works while others are stuck."""
+        """A barrier that names the ranks that do not come."""
         self._monitored += 1
         # None, and torch's negative number for it, mean the group's.
         limit = timeout if timeout is not None and timeout >= timedelta(0) else self._timeout
-        prefix = f"monitored/{self._monitored}"
-        self._store.add(f"{prefix}/{self.rank()}", 1)
-        if self.rank():
-            if not self._poll(f"{prefix}/all", limit):
-                raise RuntimeError(f"[Rank {self.rank()}]: Rank 0 did not pass monitoredBarrier within {_ms(limit)} ms")
-            return
-        if not limit:
-            raise RuntimeError(f"[Rank 0]: Rank 0 timed out in monitoredBarrier after {_ms(limit)} ms")
-        deadline, missing = time.monotonic() + limit.total_seconds(), []
-        for rank in range(1, self.size()):
-            left = timedelta(seconds=max(0.0, deadline - time.monotonic()))
-            if not self._poll(f"{prefix}/{rank}", left):
-                missing.append(rank)
-                if not wait_all_ranks:
-                    break
-        if missing:
-            ranks = ", ".join(map(str, missing))
-            raise RuntimeError(f"[Rank 0]: Rank{'s' if len(missing) > 1 else ''} {ranks} failed to pass monitoredBarrier in {_ms(limit)} ms")
-        self._store.add(f"{prefix}/all", 1)
-
-    def _poll(self, key: str, limit: timedelta) -> bool:
-        """Whether the counter `key` was raised within the limit. Waiting inside the store would lock it."""
-        deadline, pause = time.monotonic() + limit.total_seconds(), threading.Event()
-        seconds = 0.0005
-        while not self._store.add(key, 0):
-            if time.monotonic() >= deadline:
-                return False
-            pause.wait(seconds)
-            seconds = min(0.02, 2 * seconds)
-        return True
+        barrier_by_store(self._store, f"monitored/{self._monitored}", self.rank(), self.size(), limit, wait_all_ranks)
 
     def _start_coalescing(self, device: Any = None) -> None:
         self._coalescing = []
@@ -392,10 +363,6 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def __del__(self) -> None:
         if getattr(self, "_open", False):
             self.shutdown()
-
-
-def _ms(limit: timedelta) -> int:
-    return int(limit.total_seconds() * 1000)
 
 
 def _inner(lists: Any) -> list[torch.Tensor]:

@@ -28,7 +28,7 @@ def mpich():
 
 
 def torchrun():
-    return [found("torchrun"), "--nnodes=1", "--nproc_per_node=4", f"--master_port={ranks.free_port()}", "--no-python"]
+    return [found("torchrun"), "--nnodes=1", "--nproc_per_node=4", *ranks.TORCHRUN_OUTPUT, f"--master_port={ranks.free_port()}", "--no_python"]
 
 
 def srun():

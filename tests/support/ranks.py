@@ -32,6 +32,11 @@ def free_port(family=socket.AF_INET) -> int:
         return probe.getsockname()[1]
 
 
+# Debian's torchrun (1.13 under Python 3.11) fails unless it is told where output goes. Each line then begins with the
+# rank's "[default0]:".
+TORCHRUN_OUTPUT = ("--redirects=1", "--tee=1")
+
+
 def clean_environment(**extra: str) -> dict:
     """This process's environment without anything that a launcher or a person set for ranks, plus `extra`."""
     mine = re.compile(r"^(TUTTI_|OMPI_|PMI_|PMIX_|SLURM_|MPI_|HYDRA_|(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT)$)")

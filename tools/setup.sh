@@ -4,7 +4,8 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # To build the library and the tools; nothing more is needed to use them.
-build_packages=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libhwloc-dev libssl-dev libcli11-dev nlohmann-json3-dev)
+build_packages=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libhwloc-dev libssl-dev libcli11-dev nlohmann-json3-dev
+  libpugixml-dev)
 # To build and run every test: two MPI implementations serve as launchers, iproute2 joins network namespaces.
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 iproute2 util-linux procps binutils
   openmpi-bin mpich)

@@ -49,7 +49,8 @@ std::string plain_mask(std::string_view mask) {
 
 std::string_view info(xml_node node, std::string_view name) {
   for (const xml_node child : node.children("info"))
-    if (name == child.attribute("name").value()) return child.attribute("value").value();
+    if (name == child.attribute("name").value())
+      return std::string_view(child.attribute("value").value()).substr(0, XmlFile::kMostTextBytes);
   return {};
 }
 

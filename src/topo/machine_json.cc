@@ -10,6 +10,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMost32 = UINT32_MAX;
+// What XML allows, when each of its bytes was no UTF-8 and is replaced by three.
+constexpr size_t kMostTextBytes = 3 * XmlFile::kMostTextBytes;
 constexpr std::string_view kTargetNames[] = {"gpu", "nvswitch", "numa"};
 constexpr PciKind kKinds[] = {PciKind::bridge, PciKind::gpu, PciKind::nic, PciKind::nvswitch, PciKind::other};
 
@@ -54,8 +56,9 @@ class JsonReader {
   std::string text(const Json& object, const char* key) {
     const Json* member = find(object, key);
     if (!member) return {};
-    if (member->is_string() && member->get_ref<const std::string&>().size() <= 255) return member->get<std::string>();
-    refuse(key, *member, "a text of at most 255 bytes");
+    if (member->is_string() && member->get_ref<const std::string&>().size() <= kMostTextBytes)
+      return member->get<std::string>();
+    refuse(key, *member, fmt::format("a text of at most {} bytes", kMostTextBytes));
     return {};
   }
   BusId bus(const Json& object, const char* key) {

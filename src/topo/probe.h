@@ -7,9 +7,10 @@
 
 namespace tutti {
 
-// This machine, through hwloc, with the speed, MTU, state and addresses of its network interfaces. Only cores that this
-// process may use are listed (cgroup, affinity). Interfaces of no device (bridges, tunnels) are left out, except where
-// the machine has no other. 10 to 100 ms; errors only where hwloc fails.
+// This machine, through hwloc, with the speed, MTU, state and addresses of its network interfaces. Only cores that the
+// container leaves are listed (cpuset of the cgroup); a narrower affinity is topo/cores.h's business. Interfaces of no
+// device (bridges, tunnels) are left out, except where the machine has no other. 10 to 100 ms; errors only where hwloc
+// fails.
 Result<Machine> probe_machine();
 
 // A folder with a dump of /sys and /proc, as hwloc-gather-topology makes it, or one that holds such a folder alone.

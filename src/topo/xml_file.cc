@@ -86,11 +86,10 @@ double XmlFile::decimal(pugi::xml_node node, const char* name, double most, doub
 }
 
 std::string XmlFile::text(pugi::xml_node node, const char* name) {
-  constexpr size_t kMost = 255;
   const std::string value = node.attribute(name).value();
-  if (value.size() <= kMost) return value;
+  if (value.size() <= kMostTextBytes) return value;
   refuse(node,
-         fmt::format("<{}> has a {} of {} bytes; at most {} are allowed", node.name(), name, value.size(), kMost));
+         fmt::format("<{}> has a {} of {} bytes; at most {} are allowed", node.name(), name, value.size(), kMostTextBytes));
   return {};
 }
 

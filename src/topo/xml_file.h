@@ -19,6 +19,7 @@ class XmlFile {
   static constexpr size_t kMostBytes = size_t{4} << 20;
   static constexpr size_t kMostElements = 100'000;
   static constexpr size_t kMostDepth = 64;
+  static constexpr size_t kMostTextBytes = 2048;  // a mask of 4096 cores has 1152
 
   // `name` is what errors call the file.
   static Result<std::unique_ptr<XmlFile>> parse(std::string name, std::string text);
@@ -30,7 +31,7 @@ class XmlFile {
   uint64_t number(pugi::xml_node node, const char* name, uint64_t most, uint64_t otherwise = 0);
   // A finite number from 0 to `most`; words behind it ("16 GT/s PCIe") are ignored.
   double decimal(pugi::xml_node node, const char* name, double most, double otherwise = 0);
-  // At most 255 bytes.
+  // At most kMostTextBytes.
   std::string text(pugi::xml_node node, const char* name);
   // Keeps the first: "FILE:LINE: message".
   void refuse(pugi::xml_node node, std::string_view message);

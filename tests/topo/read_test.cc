@@ -185,6 +185,19 @@ TEST(Read, HostileFilesAreRefused) {
   }
 }
 
+// Found by the fuzzer: what one reader took, another refused.
+TEST(Read, LongTextsAndThoseThatAreNoUtf8ReadBack) {
+  std::string text = "<topology version=\"2.0\"><object type=\"Package\" os_index=\"0\"><info name=\"CPUVendor\" value=\"" +
+                     std::string(5000, '\xff') +
+                     "\"/><object type=\"NUMANode\" os_index=\"0\" cpuset=\"0x1\"/></object></topology>";
+  const Result<TopologyFile> file = parse_topology("long.xml", text);
+  ASSERT_TRUE(file.ok()) << file.status().c_str();
+  EXPECT_EQ(file.value().machine.numas[0].vendor.size(), 2048u);
+  const Result<TopologyFile> again = parse_topology("again.json", to_json(file.value().machine));
+  ASSERT_TRUE(again.ok()) << again.status().c_str();
+  EXPECT_EQ(again.value().machine.numas[0].vendor.size(), 3 * 2048u);  // each byte as U+FFFD
+}
+
 TEST(Probe, FindsThisMachine) {
   const Result<Machine> machine = probe_machine();
   ASSERT_TRUE(machine.ok()) << machine.status().c_str();

@@ -43,7 +43,9 @@ class Topo(ProgramTest):
 
     def test_graph_file(self):
         self.assertIn("lane 1  net1 1 0 net1", self.topo("rings.xml").out)
-        self.assertIn("--format", self.topo("rings.xml", "--format", "svg", status=2).err)
+        svg = ElementTree.fromstring(self.topo("rings.xml", "--format", "svg").out)
+        self.assertEqual(len(list(svg.iter(SVG + "circle"))), 4)
+        self.assertIn("not as dot", self.topo("rings.xml", "--format", "dot", status=2).err)
 
     def test_json_and_xml_read_back(self):
         for name in MACHINES:

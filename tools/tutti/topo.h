@@ -26,7 +26,13 @@ std::string to_dot(const TopologyView& view);
 // A picture of its own: no fonts, scripts or styles from elsewhere.
 std::string to_svg(const TopologyView& view);
 
+std::string to_svg(const std::string& title, const std::vector<ChannelGraph>& graphs);
+
 // ---- words that several forms share
+
+std::string_view name_of_graph(const ChannelGraph& graph);  // "ring", "tree", ...
+// For SVG; what is longer than `most` bytes is cut.
+std::string escaped(std::string_view text, size_t most);
 
 std::string describe(const NumaNode& numa);
 std::string describe(const Machine& machine);        // "2 NUMA nodes, 8 GPUs, ..."

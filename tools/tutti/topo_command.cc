@@ -35,10 +35,10 @@ Status show(const TopoOptions& options) {
     TUTTI_TRY_ASSIGN(TopologyFile file, read_topology(options.file));
     title = short_name(options.file);
     if (file.format == TopologyFormat::nccl_graph_xml) {
-      if (options.format != "text")
-        return invalid_argument("{} holds the order of channels, which is shown as text alone; leave out --format",
-                                options.file);
-      fmt::print("{}", to_text(title, file.graphs));
+      if (options.format != "text" && options.format != "svg")
+        return invalid_argument("{} holds the order of channels, which is shown as text or svg, not as {}",
+                                options.file, options.format);
+      fmt::print("{}", options.format == "svg" ? to_svg(title, file.graphs) : to_text(title, file.graphs));
       return {};
     }
     machine = std::move(file.machine);

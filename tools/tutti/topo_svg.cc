@@ -14,25 +14,6 @@ namespace {
 
 constexpr double kLeafWidth = 104, kLeafHeight = 46, kGap = 10, kHead = 22, kWidest = 1180, kMargin = 24;
 
-std::string escaped(std::string_view text, size_t most) {
-  std::string result;
-  size_t count = 0;
-  for (const char c : text) {
-    if (++count > most) return result + "…";
-    if (c == '&')
-      result += "&amp;";
-    else if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '"')
-      result += "&quot;";
-    else
-      result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return result;
-}
-
 std::string_view colour_of(PathClass path_class) {
   switch (path_class) {
     case PathClass::loc:
@@ -287,6 +268,25 @@ double draw_lanes(const TopologyView& view, std::string& svg, double left, doubl
 }
 
 }  // namespace
+
+std::string escaped(std::string_view text, size_t most) {
+  std::string result;
+  size_t count = 0;
+  for (const char c : text) {
+    if (++count > most) return result + "…";
+    if (c == '&')
+      result += "&amp;";
+    else if (c == '<')
+      result += "&lt;";
+    else if (c == '>')
+      result += "&gt;";
+    else if (c == '"')
+      result += "&quot;";
+    else
+      result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+  }
+  return result;
+}
 
 std::string to_svg(const TopologyView& view) {
   std::string body;

@@ -234,13 +234,17 @@ std::string to_text(const TopologyView& view) {
   return text;
 }
 
-std::string to_text(const std::string& title, const std::vector<ChannelGraph>& graphs) {
+std::string_view name_of_graph(const ChannelGraph& graph) {
   constexpr std::string_view kKinds[] = {"ring", "tree", "collnet chain", "nvls", "collnet direct"};
+  return graph.id < std::size(kKinds) ? kKinds[graph.id] : "graph";
+}
+
+std::string to_text(const std::string& title, const std::vector<ChannelGraph>& graphs) {
   std::string text = fmt::format("{}: {}\n", title, counted(graphs.size(), "graph", "graphs"));
   for (const ChannelGraph& graph : graphs) {
     text += fmt::format("{} (pattern {}): {} GB/s and {} within a node, {} GB/s and {} between nodes\n",
-                        graph.id < std::size(kKinds) ? kKinds[graph.id] : "graph", graph.pattern,
-                        gigabytes(graph.gb_s_intra), graph.type_intra, gigabytes(graph.gb_s_inter), graph.type_inter);
+                        name_of_graph(graph), graph.pattern, gigabytes(graph.gb_s_intra), graph.type_intra,
+                        gigabytes(graph.gb_s_inter), graph.type_inter);
     for (size_t c = 0; c < graph.channels.size(); ++c) {
       text += fmt::format("  lane {:<2}", c);
       for (const ChannelGraph::Step& step : graph.channels[c])

@@ -19,6 +19,8 @@ struct Algorithm {
   Plan (*plan)(const Shape& shape, Rank self);
   // What the plans cost, in closed form; the same for every root. O(log n) at most, no allocation.
   CostTerms (*terms)(const Shape& shape);
+  // Is another algorithm over again where Shape::ranks_per_node is 1, and then chosen only where TUTTI_ALGO names it.
+  bool by_node = false;
 };
 
 // The one table, in registry.cc.

@@ -29,7 +29,7 @@ std::span<const Algorithm> all_algorithms() {
   static const std::vector<Algorithm> table = [] {
     std::vector<Algorithm> rows;
     for (std::span<const Algorithm> part : {ring_rows(), tree_rows(), all_pairs_rows(), recursive_doubling_rows(),
-                                            halving_doubling_rows(), point_to_point_rows()})
+                                            halving_doubling_rows(), hierarchical_rows(), point_to_point_rows()})
       rows.insert(rows.end(), part.begin(), part.end());
     return rows;
   }();

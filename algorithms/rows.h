@@ -12,6 +12,7 @@ std::span<const Algorithm> tree_rows();
 std::span<const Algorithm> all_pairs_rows();
 std::span<const Algorithm> recursive_doubling_rows();
 std::span<const Algorithm> halving_doubling_rows();
+std::span<const Algorithm> hierarchical_rows();
 std::span<const Algorithm> point_to_point_rows();
 
 // For algorithms of any size and root: the shape makes sense, and `channels_per_copy` channels for each of its copies

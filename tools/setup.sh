@@ -4,12 +4,14 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # To build the library and the tools; nothing more is needed to use them.
-build_packages=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libhwloc-dev libssl-dev libcli11-dev nlohmann-json3-dev)
-# To build and run every test: two MPI implementations serve as launchers, iproute2 joins network namespaces,
-# PyTorch brings its own suite for backends (with what it depends on it takes 1 GB).
+build_packages=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libhwloc-dev libssl-dev libcli11-dev nlohmann-json3-dev
+  libpugixml-dev)
+# To build and run the tests: two MPI implementations serve as launchers, iproute2 joins network namespaces.
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 iproute2 util-linux procps binutils
   openmpi-bin mpich
-  python3-numpy python3-pytest python3-torch dpkg-dev)
+  python3-numpy python3-pytest dpkg-dev)
+# For every test: PyTorch brings its own suite for backends (with what it depends on it takes 1 GB).
+whole_test_packages=(python3-torch)
 
 say() { printf '== %s\n' "$*"; }
 die() {

@@ -96,7 +96,7 @@ constexpr ConfigVariable kVariables[] = {
      [](const Config& c) { return c.tuning_file; }},
     {"TUTTI_SOCKET_IFNAME", "[^][=]name,...", "",
      "Network interfaces to use: those whose name begins so, or after = is exactly so; a leading ^ excludes them. Not "
-     "set: the first that is up, InfiniBand first, loopback and container bridges last.",
+     "set: those that are up and as good as the best: InfiniBand first, loopback and container bridges last.",
      [](Config& c, std::string_view v) -> Status {
        TUTTI_TRY_ASSIGN(c.socket_ifname, grammar::parse_interface_filter(v));
        return {};
@@ -160,6 +160,16 @@ constexpr ConfigVariable kVariables[] = {
        return {};
      },
      [](const Config& c) { return c.debug_file; }},
+    {"TUTTI_TOPO_DUMP_FILE", "path", "",
+     "File that the first rank of each host writes what that host is made of to, when it joins: as NCCL's topology XML "
+     "where it ends in .xml, else as JSON, which tutti topo --file shows; %h stands for the host name, %p for the "
+     "process id.",
+     [](Config& c, std::string_view v) -> Status {
+       TUTTI_TRY(grammar::check_file_pattern(v));
+       c.topo_dump_file = v;
+       return {};
+     },
+     [](const Config& c) { return c.topo_dump_file; }},
     {"TUTTI_SECRET_FILE", "path", "",
      "File whose contents are the key of a launcher's rendezvous, the same for all ranks and readable by their user "
      "only. "

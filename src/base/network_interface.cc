@@ -3,10 +3,14 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
+#include <sys/ioctl.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <cstring>
 #include <memory>
@@ -42,6 +46,42 @@ bool allowed(const NetworkInterface& candidate, const Config& config) {
   if (config.socket_family == AddressFamily::ipv4 && family != AF_INET) return false;
   if (config.socket_family == AddressFamily::ipv6 && family != AF_INET6) return false;
   return config.socket_ifname.allows(candidate.name);
+}
+
+// The bits of a mask that are set, which are its first.
+uint8_t prefix_of(const sockaddr* mask, int family) {
+  if (mask == nullptr) return 0;
+  int bits = 0;
+  if (family == AF_INET6) {
+    sockaddr_in6 six;
+    std::memcpy(&six, mask, sizeof six);
+    for (const uint8_t byte : six.sin6_addr.s6_addr) bits += std::popcount(byte);
+  } else {
+    sockaddr_in four;
+    std::memcpy(&four, mask, sizeof four);
+    bits = std::popcount(four.sin_addr.s_addr);
+  }
+  return static_cast<uint8_t>(bits);
+}
+
+// In Mb/s; 0: the kernel does not say (virtual and wireless ones). Not from /sys, which shows the network namespace
+// that it was mounted in and not this process's.
+uint32_t speed_of(const std::string& name) {
+  const Fd fd(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ethtool_cmd command{};
+  command.cmd = ETHTOOL_GSET;
+  ifreq request{};
+  name.copy(request.ifr_name, IFNAMSIZ - 1);
+  request.ifr_data = reinterpret_cast<char*>(&command);
+  if (!fd || ::ioctl(fd.get(), SIOCETHTOOL, &request) != 0) return 0;
+  const uint32_t mbit_s = ethtool_cmd_speed(&command);
+  return mbit_s == static_cast<uint32_t>(SPEED_UNKNOWN) ? 0 : mbit_s;
+}
+
+// Tunnels and radio lead to the same hosts by a worse way than the cable does.
+bool is_cable(const std::string& name) {
+  constexpr std::array<std::string_view, 7> kOthers = {"wl", "tun", "tap", "wg", "ppp", "tailscale", "zt"};
+  return std::ranges::none_of(kOthers, [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
 // Less is better. Where the user names interfaces, the order of the names is the first wish.
@@ -119,6 +159,7 @@ Result<std::vector<NetworkInterface>> list_interfaces() {
       std::memcpy(&one.address, entry->ifa_addr, sizeof(sockaddr_in6));
     else
       continue;
+    one.prefix_bits = prefix_of(entry->ifa_netmask, family);
     interfaces.push_back(std::move(one));
   }
   return interfaces;
@@ -127,6 +168,31 @@ Result<std::vector<NetworkInterface>> list_interfaces() {
 Result<NetworkInterface> choose_interface(const Config& config) {
   TUTTI_TRY_ASSIGN(const std::vector<NetworkInterface> interfaces, list_interfaces());
   return choose_interface_among(interfaces, config);
+}
+
+Result<std::vector<NetworkInterface>> choose_interfaces(const Config& config) {
+  TUTTI_TRY_ASSIGN(const std::vector<NetworkInterface> interfaces, list_interfaces());
+  TUTTI_TRY_ASSIGN(const NetworkInterface best, choose_interface_among(interfaces, config));
+  // All but the user's wish, which every allowed one fulfils.
+  const auto kind = [&](const NetworkInterface& each) {
+    const auto [wish, of_kind, link_local, family] = preference(each, config);
+    return std::tuple(of_kind, link_local, family);
+  };
+  std::vector<NetworkInterface> chosen = {best};
+  const bool named = !config.socket_ifname.names.empty() && !config.socket_ifname.exclude;
+  uint32_t fastest = speed_of(best.name);
+  for (const NetworkInterface& each : interfaces) {
+    if (best.loopback || !allowed(each, config) || kind(each) != kind(best)) continue;
+    if (!named && !is_cable(each.name)) continue;
+    if (std::ranges::find(chosen, each.name, &NetworkInterface::name) != chosen.end()) continue;
+    fastest = std::max(fastest, speed_of(each.name));
+    chosen.push_back(each);
+  }
+  std::erase_if(chosen, [&](const NetworkInterface& each) {
+    const uint32_t speed = speed_of(each.name);
+    return each.name != best.name && speed > 0 && speed < fastest / 2;
+  });
+  return chosen;
 }
 
 Result<NetworkInterface> choose_interface_among(std::span<const NetworkInterface> interfaces, const Config& config) {

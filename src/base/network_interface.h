@@ -24,6 +24,7 @@ struct NetworkInterface {
   std::string name;
   sockaddr_storage address{};  // IPv4 or IPv6, port 0; a link-local IPv6 address has its scope
   bool loopback = false;
+  uint8_t prefix_bits = 0;  // of the address, those that name the network; 0: not known
 };
 
 // All IPv4 and IPv6 addresses of interfaces that are up and running, in the kernel's order.
@@ -33,6 +34,9 @@ Result<std::vector<NetworkInterface>> list_interfaces();
 // the better; then InfiniBand (ib*) before others before container bridges (docker*, veth*, ...) before loopback; IPv4
 // before IPv6 before link-local addresses. tuttiInvalidUsage listing what exists when nothing is allowed.
 Result<NetworkInterface> choose_interface(const Config& config);
+// All that are as good as that one, which comes first: of its kind and family, no tunnel and no radio unless named, and,
+// where the kernel tells speeds, at least half as fast as the fastest; the first address of each.
+Result<std::vector<NetworkInterface>> choose_interfaces(const Config& config);
 Result<NetworkInterface> choose_interface_among(std::span<const NetworkInterface> interfaces, const Config& config);
 
 // "192.0.2.1", "2001:db8::1", "fe80::1%eth0".

@@ -127,10 +127,15 @@ Status Communicator::prepare(const Request& request, Prepared& place) {
   TUTTI_TRY_ASSIGN(const Choice choice, tuner_->choose(request.collective, request.root, bytes));
   const PlanKey key{request.collective, choice.algorithm, request.root, choice.lanes};
   std::unique_ptr<Execution>& execution = executions_[key];
-  const Shape shape{request.collective, options_.nranks, request.root, choice.lanes};
   if (!execution) {
-    TUTTI_TRY_ASSIGN(execution, Execution::create(choice.algorithm->plan(shape, options_.rank), request.collective,
-                                                  options_.nranks, *wiring_));
+    static const RankOrder own_places;
+    const RankOrder& order = RankOrder::applies_to(request.collective) ? wiring_->order() : own_places;
+    const Shape shape{request.collective, options_.nranks, order.place_of(request.root), choice.lanes,
+                      wiring_->facts().ranks_per_node};
+    Plan plan = choice.algorithm->plan(shape, order.place_of(options_.rank));
+    order.put(plan);
+    TUTTI_TRY_ASSIGN(execution,
+                     Execution::create(std::move(plan), request.collective, options_.nranks, *wiring_));
   }
   place = {request, choice, tag_of(request), execution.get(), 0};
   return {};

@@ -1,11 +1,13 @@
 #include "comm/wiring.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 
 #include "base/bytes.h"
 #include "base/host.h"
 #include "base/log.h"
+#include "comm/topology_dump.h"
 #include "transports/self/self.h"
 #include "transports/shm/shm.h"
 #include "transports/tcp/tcp.h"
@@ -24,6 +26,31 @@ constexpr TransportRow kTransports[] = {
     {"tcp", false, [](const TransportContext& c) { return make_tcp_transport(c); }},
 };
 
+// Words of TUTTI_TRANSPORT for what this build lacks, and why.
+constexpr std::pair<std::string_view, std::string_view> kMissing[] = {
+    {"p2p", "it joins GPUs, and this build has no code for them"},
+    {"verbs", "this build has no code for InfiniBand and RoCE"},
+    {"ucx", "this build has no code for UCX"},
+    {"sim", "it is for tests, within one process"},
+};
+
+// What the host could do: a hint beside the reason.
+std::string rdma_devices() {
+  std::error_code error;
+  std::string names;
+  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband", error))
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", entry.path().filename().string());
+  return names.empty() ? "this host has no RDMA device" : "this host has the RDMA devices " + names;
+}
+
+Status missing_transport(const std::string& name) {
+  for (const auto& [missing, why] : kMissing)
+    if (missing == name)
+      return invalid_usage("TUTTI_TRANSPORT asks for {}, which is not available: {}{}; there are shm, tcp and self",
+                           name, why, name == "verbs" || name == "ucx" ? ", and " + rdma_devices() : "");
+  return invalid_usage("TUTTI_TRANSPORT asks for {}, which this build does not have; it has shm, tcp and self", name);
+}
+
 // TUTTI_TRANSPORT's order, or ours; "self" is always there and may be named.
 Result<std::vector<const TransportRow*>> allowed_transports(const NameList& wanted) {
   std::vector<const TransportRow*> rows;
@@ -31,9 +58,7 @@ Result<std::vector<const TransportRow*>> allowed_transports(const NameList& want
     return std::find_if(std::begin(kTransports), std::end(kTransports), [&](auto& row) { return row.name == name; });
   };
   for (const std::string& name : wanted.names)
-    if (!wanted.exclude && name != "self" && find(name) == std::end(kTransports))
-      return invalid_usage("TUTTI_TRANSPORT asks for {}, which this build does not have; it has shm, tcp and self",
-                           name);
+    if (!wanted.exclude && name != "self" && find(name) == std::end(kTransports)) return missing_transport(name);
   if (wanted.exclude || wanted.empty()) {
     for (const TransportRow& row : kTransports)
       if (wanted.allows(row.name)) rows.push_back(&row);
@@ -77,12 +102,18 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const Config& config, std::vector
   TUTTI_TRY(wiring->choose_routes(usable));
   wiring->gather_facts(usable, tuned);
   wiring->log_routes();
+  if (wiring->first_here()) TUTTI_TRY(dump_topology(config));
   return wiring;
 }
 
 Status Wiring::make_offers(const TransportContext& context) {
   loopback_ = make_self_transport(context);
   TUTTI_TRY_ASSIGN(const auto rows, allowed_transports(context.config.transport));
+  for (const TransportRow& row : kTransports)
+    if (std::ranges::find(rows, &row) == rows.end())
+      left_out_ += fmt::format("; not {}: TUTTI_TRANSPORT leaves it out", row.name);
+  for (const auto& [name, why] : kMissing)
+    if (name != "sim") left_out_ += fmt::format("; not {}: {}", name, why);
   for (const TransportRow* row : rows) {
     auto made = row->make(context);
     // A wrong setting is the user's to mend; anything else only takes this transport away.
@@ -216,6 +247,10 @@ Status Wiring::choose_routes(const std::vector<std::vector<std::byte>>& usable) 
 
 void Wiring::gather_facts(const std::vector<std::vector<std::byte>>& usable, const std::optional<Parameters>& tuned) {
   facts_.nranks = nranks_;
+  std::vector<std::string_view> hosts;
+  for (const RankCard& card : cards_) hosts.push_back(card.host);
+  order_ = RankOrder(hosts);
+  facts_.ranks_per_node = order_.ranks_per_node();
   gather_links(usable);
   MachineClass machine = MachineClass::one_last_level_cache;
   std::map<std::string_view, std::vector<CoreSet>> nodes;
@@ -252,23 +287,11 @@ void Wiring::gather_links(const std::vector<std::vector<std::byte>>& usable) {
                             : cards_[a].host == cards_[b].host ? LinkKind::tcp_one_host
                                                                : LinkKind::tcp_between_hosts;
       facts_.links = std::max(facts_.links, kind);
+      if (cards_[a].host == cards_[b].host) facts_.near_links = std::max(facts_.near_links, kind);
     }
   for (size_t i = 0; i < offers_.size(); ++i)
     if (used[i]) transport_list_ += fmt::format("{}{}", transport_list_.empty() ? "" : ",", offers_[i].name);
   if (transport_list_.empty()) transport_list_ = "self";
-}
-
-// One line a kind of pair, not one a pair.
-void Wiring::log_routes() const {
-  if (!log_enabled(LogLevel::info, Subsystem::init)) return;
-  for (size_t i = 0; i < offers_.size(); ++i) {
-    std::string ranks;
-    for (uint32_t r = 0; r < nranks_; ++r)
-      if (r != self_ && route_[r] == i) ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", r);
-    const std::string_view without = offers_[i].transport ? "no rank" : std::string_view(offers_[i].why_not);
-    log(LogLevel::info, Subsystem::init, static_cast<int>(self_), "{} serves {}", offers_[i].name,
-        ranks.empty() ? std::string(without) : "ranks " + ranks);
-  }
 }
 
 Result<SendEnd*> Wiring::send_end(const Peer& peer) {

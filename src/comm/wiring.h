@@ -1,5 +1,5 @@
-// Wiring: the composition root. The only code that names concrete transports; it makes them, agrees with the other ranks
-// which one serves each pair, and opens links when a plan first needs them.
+// Wiring: the composition root. The only code that names concrete transports; it makes them, agrees with the other
+// ranks which one serves each pair, and opens links when a plan first needs them.
 #pragma once
 
 #include <unordered_map>
@@ -7,6 +7,7 @@
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/roster.h"
 #include "engine/link_source.h"
+#include "plan/rank_order.h"
 #include "topo/caches.h"
 #include "topo/cores.h"
 #include "tune/facts.h"
@@ -24,6 +25,8 @@ class Wiring final : public LinkSource {
   Result<RecvLink*> recv_link(const Peer& peer) override;
 
   const Facts& facts() const { return facts_; }
+  // Where each rank stands in plans.
+  const RankOrder& order() const { return order_; }
   int ranks_here() const { return ranks_here_; }
   int cores_here() const { return cores_here_; }
   std::string_view transport_name(Rank peer) const { return transport_for(peer).name(); }
@@ -73,15 +76,19 @@ class Wiring final : public LinkSource {
   void gather_links(const std::vector<std::vector<std::byte>>& usable);
   void log_routes() const;
   std::string describe(Rank rank) const;
+  // Whether this is the first rank of its host.
+  bool first_here() const;
 
   const Rank self_;
   const Rank nranks_;
   std::vector<Introduction> members_;
   std::vector<Offer> offers_;  // in order of preference
+  std::string left_out_;       // the transports that are none of them, and why
   std::unique_ptr<Transport> loopback_;
   std::vector<RankCard> cards_;
   std::vector<size_t> route_;  // by peer: index into offers_
   Facts facts_;
+  RankOrder order_;
   int ranks_here_ = 1, cores_here_ = 1;
   std::string transport_list_;
   std::vector<Transport*> in_use_;   // those with an open link

@@ -87,6 +87,7 @@ struct Shape {
   Rank nranks{1};
   Rank root{0};
   uint32_t lanes = 1;
+  uint32_t ranks_per_node = 1;  // where ranks stand node by node, so many on each; else 1
   bool operator==(const Shape&) const = default;
 };
 

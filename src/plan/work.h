@@ -72,6 +72,9 @@ struct CostTerms {
   std::array<Work, kMostStages> stages{};  // those beyond the last are all zero
   Work busiest;                            // rank, per tile and copy
   Work all;                                // ranks, per tile and copy
+  // What each rank does beside all these by links within its node, where an algorithm tells them apart: on the way of a
+  // tile, in each stage, and per tile and copy.
+  Work near;
 };
 
 constexpr double slowest_stage(const CostTerms& terms, const Prices& prices, double bytes) {

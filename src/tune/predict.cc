@@ -24,9 +24,9 @@ double in_flight(const CostTerms& terms, const Facts& facts, double tile_bytes) 
   return message_bytes * terms.copies * terms.peers * ranks_per_core(facts);
 }
 
-Prices prices_of(const CostTerms& terms, const Facts& facts, double tile_bytes) {
+Prices prices_of(const CostTerms& terms, const Facts& facts, LinkKind links, double tile_bytes) {
   const Parameters& p = facts.parameters;
-  const LinkParameters& link = p.link(facts.links);
+  const LinkParameters& link = p.link(links);
   // What does not fit the cache has gone to the next level before it is read.
   const double l2 = static_cast<double>(facts.l2_bytes > 0 ? facts.l2_bytes : kUsualL2Bytes);
   const double outside = std::clamp(1 - l2 / std::max(in_flight(terms, facts, tile_bytes), 1.0), 0.0, 1.0);
@@ -52,22 +52,27 @@ Cut cut(const CostTerms& terms, uint64_t bytes, uint64_t message_bytes) {
 
 Prediction predict(const CostTerms& terms, const Facts& facts, uint64_t bytes, uint64_t message_bytes) {
   const auto [tiles, tile_bytes] = cut(terms, bytes, message_bytes);
-  Prices prices = prices_of(terms, facts, tile_bytes);
+  Prices prices = prices_of(terms, facts, facts.links, tile_bytes);
+  Prices near_prices = prices_of(terms, facts, facts.near_links, tile_bytes);
   Prediction prediction;
   const double operation_s = facts.parameters.operation_s;
-  prediction.way_s =
-      operation_s + seconds(terms.first, prices, tile_bytes) + (tiles - 1) * slowest_stage(terms, prices, tile_bytes);
-  prices.wait_s = prices.wait_s_per_byte = 0;
+  prediction.way_s = operation_s + seconds(terms.first, prices, tile_bytes) +
+                     (tiles - 1) * slowest_stage(terms, prices, tile_bytes) +
+                     tiles * seconds(terms.near, near_prices, tile_bytes);
+  for (Prices* p : {&prices, &near_prices}) p->wait_s = p->wait_s_per_byte = 0;
   // While one lane makes a step, the thread looks at all others as well, mostly in vain.
-  prices.step_s *= terms.lanes * terms.copies;
+  for (Prices* p : {&prices, &near_prices}) p->step_s *= terms.lanes * terms.copies;
   const double lane_tiles = tiles * terms.copies;
-  prediction.rank_s = operation_s + lane_tiles * seconds(terms.busiest, prices, tile_bytes);
+  const double near_s = seconds(terms.near, near_prices, tile_bytes);
+  prediction.rank_s = operation_s + lane_tiles * (seconds(terms.busiest, prices, tile_bytes) + near_s);
   if (!facts.oversubscribed()) return prediction;
   // Whoever waits gives its core to the next; copies wait at the same time, so they count once.
   const double share = static_cast<double>(facts.crowded_ranks) / facts.nranks;
-  const double work_s = lane_tiles * seconds(terms.all, prices, tile_bytes);
+  const double work_s = lane_tiles * (seconds(terms.all, prices, tile_bytes) + facts.nranks * near_s);
   const double latency_s = facts.parameters.link(facts.links).latency_s;  // of TCP, this is work as well
-  const double handover_s = terms.all.waits * (facts.parameters.handover_s + latency_s);
+  const double near_latency_s = facts.parameters.link(facts.near_links).latency_s;
+  const double handover_s = terms.all.waits * (facts.parameters.handover_s + latency_s) +
+                            facts.nranks * terms.near.waits * (facts.parameters.handover_s + near_latency_s);
   const bool pipelined = std::ranges::all_of(terms.stages, [](const Work& stage) { return stage.waits == 0; });
   const double handovers_s = handover_s * (pipelined ? 1 + (tiles - 1) / kTilesAhead : tiles);
   prediction.cores_s = operation_s + share * (work_s + handovers_s) / facts.crowded_cores;

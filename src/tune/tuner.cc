@@ -117,7 +117,7 @@ bool Tuner::best_cut(Candidate& candidate, Collective collective, Rank root, uin
   bool applies = false;
   for (const uint32_t lanes :
        lanes_ ? std::span<const uint32_t>(&*lanes_, 1) : std::span<const uint32_t>(kLaneCounts)) {
-    const Shape shape{collective, facts_.nranks, root, lanes};
+    const Shape shape{collective, facts_.nranks, root, lanes, facts_.ranks_per_node};
     if (!candidate.algorithm->applies(shape)) continue;
     const CostTerms terms = candidate.algorithm->terms(shape);
     // More lanes than an algorithm has copies change nothing.
@@ -155,7 +155,9 @@ bool Tuner::best_cut(Candidate& candidate, Collective collective, Rank root, uin
 std::vector<Candidate> Tuner::candidates(Collective collective, Rank root, uint64_t bytes) const {
   std::vector<Candidate> table;
   for (const Algorithm& a : all_algorithms()) {
-    if (a.collective != collective || !allowed(collective).allows(a.name)) continue;
+    const NameList& list = allowed(collective);
+    if (a.collective != collective || !list.allows(a.name)) continue;
+    if (a.by_node && facts_.ranks_per_node == 1 && (list.empty() || list.exclude)) continue;
     Candidate candidate{.algorithm = &a};
     if (best_cut(candidate, collective, root, bytes)) table.push_back(candidate);
   }

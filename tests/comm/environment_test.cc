@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "ranks.h"
 
@@ -121,9 +122,24 @@ TEST(EnvironmentVariables, AForcedTransportIsUsed) {
   }
 }
 
+TEST(EnvironmentVariables, TheMachineIsWrittenWhereItIsAskedFor) {
+  for (const auto& [ending, beginning] : {std::pair{".json", "{\n \"tutti_machine\": 1"}, {".xml", "<system version="}}) {
+    const std::string path = testing::TempDir() + "tutti-dump-" + std::to_string(::getpid()) + ending;
+    const Environment environment{{"TUTTI_TOPO_DUMP_FILE", path.c_str()}};
+    const Ranks ranks(2);
+    std::ostringstream text;
+    text << std::ifstream(path).rdbuf();
+    ::unlink(path.c_str());
+    EXPECT_THAT(text.str(), StartsWith(beginning));
+  }
+  const Environment environment{{"TUTTI_TOPO_DUMP_FILE", "/nonexistent/topo.json"}};
+  EXPECT_THAT(problem_alone(), AllOf(HasSubstr("/nonexistent/topo.json"), HasSubstr("ENOENT")));
+}
+
 TEST(EnvironmentVariables, ATransportThatThisBuildLacksIsAnErrorThatListsItsOwn) {
   const Environment environment{{"TUTTI_TRANSPORT", "verbs"}};
-  EXPECT_THAT(problem_alone(), AllOf(StartsWith("invalid usage"), HasSubstr("verbs"), HasSubstr("shm, tcp")));
+  EXPECT_THAT(problem_alone(), AllOf(StartsWith("invalid usage"), HasSubstr("verbs"), HasSubstr("no code for InfiniBand"), HasSubstr("RDMA device"),
+                                     HasSubstr("shm, tcp")));
 }
 
 TEST(EnvironmentVariables, AnInterfaceThatDoesNotExistIsAnErrorThatListsThem) {

@@ -44,14 +44,14 @@ class Version(ProgramTest):
 class Usage(ProgramTest):
     def test_no_command(self):
         outcome = self.expect(run([TUTTI]), 2)
-        self.assertIn("no command is given; there are run, plan, explain, tune, env, version", outcome.err)
+        self.assertIn("no command is given; there are run, plan, explain, tune, topo, doctor, env, version", outcome.err)
         self.assertIn("tutti --help", outcome.err)
         self.assertIn("plan", self.expect(run([TUTTI, "--help"]), 0).out)
         self.assertIn("--timeout-kill", self.expect(run([TUTTI, "run", "--help"]), 0).out)
 
     def test_unknown_command(self):
         for word in ("sing", "--sing"):
-            self.assertIn(f"there is no command '{word}'; there are run, plan, explain, tune, env, version",
+            self.assertIn(f"there is no command '{word}'; there are run, plan, explain, tune, topo, doctor, env, version",
                           self.expect(run([TUTTI, word]), 2).err)
         self.assertIn("'exlpain', did you mean explain?", self.expect(run([TUTTI, "exlpain", "-n", 2]), 2).err)
         self.assertIn("tutti explain --help", self.expect(run([TUTTI, "explain", "--sing"]), 2).err)

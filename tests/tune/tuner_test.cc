@@ -118,6 +118,19 @@ TEST(Tuner, SendsTheLeastWhenMuchIsSent) {
   }
 }
 
+// Two hosts of four ranks: what leaves a host decides, and one ring would send nearly twice as much.
+TEST(Tuner, GoesByNodesWhereTheNetworkIsSlow) {
+  Facts facts = facts_of(8, LinkKind::tcp_between_hosts);
+  facts.ranks_per_node = 4;
+  facts.crowded_ranks = 4;
+  facts.crowded_cores = 4;
+  EXPECT_EQ(choice_of(tuner_of(facts), Collective::all_reduce, 64 << 20).algorithm->name, "hierarchical");
+  // With a rank a node it would be another name for the ring, and is not offered unless it is asked for.
+  facts.ranks_per_node = 1;
+  for (const Candidate& candidate : tuner_of(facts).candidates(Collective::all_reduce, Rank{0}, 64 << 20))
+    EXPECT_NE(candidate.algorithm->name, "hierarchical");
+}
+
 TEST(Tuner, KeepsTilesOfMappedLinksInTheSecondLevelCache) {
   Facts facts = facts_of(2);
   uint64_t last = 0;
@@ -179,7 +192,7 @@ TEST(Tuner, RefusesWhatCannotBeHad) {
   };
   EXPECT_THAT(problem("rang"), AllOf(HasSubstr("'rang'"), HasSubstr("mean ring?")));
   EXPECT_THAT(problem("all_to_all:ring"), AllOf(HasSubstr("all_to_all"), HasSubstr("all_pairs")));
-  const std::string all = "ring,tree,all_pairs,all_pairs_one_shot,recursive_doubling,halving_doubling";
+  const std::string all = "ring,tree,all_pairs,all_pairs_one_shot,recursive_doubling,halving_doubling,hierarchical";
   EXPECT_THAT(problem("all_reduce:^" + all), AllOf(HasSubstr("no algorithm for all_reduce"), HasSubstr("ring, tree")));
   EXPECT_THAT(problem("^" + all), AllOf(HasSubstr("no algorithm for any collective"), HasSubstr("ring, tree")));
   EXPECT_EQ(problem("^ring,tree,all_pairs,all_pairs_one_shot,recursive_doubling"), "success");

@@ -19,6 +19,8 @@ Action add_plan_command(CLI::App& app);
 Action add_explain_command(CLI::App& app);
 Action add_tune_command(CLI::App& app);
 Action add_tune_rank_command(CLI::App& app);
+Action add_topo_command(CLI::App& app);
+Action add_doctor_command(CLI::App& app);
 Action add_env_command(CLI::App& app);
 Action add_version_command(CLI::App& app);
 

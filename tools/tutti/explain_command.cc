@@ -47,12 +47,18 @@ uint64_t mapped_message_bytes(uint32_t ranks, const Config& config) {
 Result<Facts> facts_of(const ExplainOptions& options, const Config& config) {
   Facts facts;
   facts.nranks = Rank{options.ranks};
-  if (options.hosts > 1)
+  if (options.hosts > 1) {
     facts.links = LinkKind::tcp_between_hosts;
-  else if (options.transport == "tcp")
+    if (options.ranks % options.hosts == 0) facts.ranks_per_node = options.ranks / options.hosts;
+    if (options.transport == "tcp")
+      facts.near_links = LinkKind::tcp_one_host;
+    else if (options.ranks > options.hosts)
+      facts.max_message_bytes = mapped_message_bytes((options.ranks + options.hosts - 1) / options.hosts, config);
+  } else if (options.transport == "tcp") {
     facts.links = LinkKind::tcp_one_host;
-  else
+  } else {
     facts.max_message_bytes = mapped_message_bytes(options.ranks, config);
+  }
   const CoreSet own = usable_cores();
   facts.crowded_cores = options.cores != 0 ? options.cores : count_cores({&own, 1});
   facts.crowded_ranks = (options.ranks + options.hosts - 1) / options.hosts;

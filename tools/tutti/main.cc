@@ -45,6 +45,8 @@ int run(const std::vector<std::string>& words) {
   tutti::Action explain = tutti::add_explain_command(app);
   tutti::Action tune = tutti::add_tune_command(app);
   tutti::Action tune_rank = tutti::add_tune_rank_command(app);
+  tutti::Action topo = tutti::add_topo_command(app);
+  tutti::Action doctor = tutti::add_doctor_command(app);
   tutti::Action env = tutti::add_env_command(app);
   tutti::Action version = tutti::add_version_command(app);
   try {
@@ -71,6 +73,8 @@ int run(const std::vector<std::string>& words) {
   if (app.got_subcommand("explain")) return explain();
   if (app.got_subcommand("tune")) return tune();
   if (app.got_subcommand("tune-rank")) return tune_rank();
+  if (app.got_subcommand("topo")) return topo();
+  if (app.got_subcommand("doctor")) return doctor();
   if (app.got_subcommand("env")) return env();
   return version();
 }

@@ -62,6 +62,19 @@ Result<std::unique_ptr<Acceptor>> Acceptor::create(const sockaddr_storage& addre
   return acceptor;
 }
 
+void Acceptor::listen_also(const sockaddr_storage& address, PortRange ports) {
+  Result<Listener> listener = listen_tcp(address, ports);
+  if (!listener.ok()) return;
+  auto added = std::make_unique<Listener>(std::move(*listener));
+  if (add_to(epoll_.get(), added->fd.get(), added.get())) further_.push_back(std::move(added));
+}
+
+std::vector<sockaddr_storage> Acceptor::further_addresses() const {
+  std::vector<sockaddr_storage> addresses;
+  for (const auto& listener : further_) addresses.push_back(listener->address);
+  return addresses;
+}
+
 Status Acceptor::poll(std::vector<Guest>& guests) {
   std::array<epoll_event, kEventsPerPoll> events;
   const int count = ::epoll_wait(epoll_.get(), events.data(), kEventsPerPoll, 0);
@@ -69,7 +82,13 @@ Status Acceptor::poll(std::vector<Guest>& guests) {
   size_t freed = 0;
   for (int i = 0; i < count; ++i) {
     if (events[i].data.ptr == nullptr) {
-      TUTTI_TRY(accept_all(guests));
+      TUTTI_TRY(accept_all(listener_.fd.get(), guests));
+      continue;
+    }
+    const auto further = std::ranges::find(further_, events[i].data.ptr,
+                                           [](const auto& each) { return static_cast<void*>(each.get()); });
+    if (further != further_.end()) {
+      TUTTI_TRY(accept_all((*further)->fd.get(), guests));
       continue;
     }
     auto* const pending = static_cast<Pending*>(events[i].data.ptr);
@@ -87,11 +106,11 @@ Status Acceptor::poll(std::vector<Guest>& guests) {
   return Status::success();
 }
 
-Status Acceptor::accept_all(std::vector<Guest>& guests) {
+Status Acceptor::accept_all(int listener, std::vector<Guest>& guests) {
   for (int i = 0; i < kAcceptsPerPoll && pending_.size() < kMaxPending; ++i) {
     sockaddr_storage from{};
     socklen_t length = sizeof from;
-    Fd fd(::accept4(listener_.fd.get(), reinterpret_cast<sockaddr*>(&from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Fd fd(::accept4(listener, reinterpret_cast<sockaddr*>(&from), &length, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
       const int error = errno;
       if (error == EAGAIN) return Status::success();
@@ -151,6 +170,10 @@ size_t Acceptor::expire() {
 void Acceptor::watch_listener(bool watch) {
   epoll_event event{.events = watch ? static_cast<uint32_t>(EPOLLIN) : 0u, .data = {.ptr = nullptr}};
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener_.fd.get(), &event);
+  for (const auto& listener : further_) {
+    event.data.ptr = listener.get();
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, listener->fd.get(), &event);
+  }
   listener_watched_ = watch;
 }
 

@@ -33,6 +33,11 @@ class Acceptor {
   static Result<std::unique_ptr<Acceptor>> create(const sockaddr_storage& address, PortRange ports,
                                                   const ConnectionSettings& settings, std::vector<std::byte> key);
 
+  // Listens at one more address. Where its ports are taken, it is left out.
+  void listen_also(const sockaddr_storage& address, PortRange ports);
+  // Those that listen_also() added.
+  std::vector<sockaddr_storage> further_addresses() const;
+
   const sockaddr_storage& local_address() const { return listener_.address; }
   const Cookie& cookie() const { return cookie_; }
   // Readable when poll() may have something to do.
@@ -55,7 +60,7 @@ class Acceptor {
 
   Acceptor(const ConnectionSettings& settings, std::vector<std::byte> key)
       : settings_(settings), key_(std::move(key)) {}
-  Status accept_all(std::vector<Guest>& guests);
+  Status accept_all(int listener, std::vector<Guest>& guests);
   Reading read_hello(Pending& pending, Hello& hello);
   void admit(Pending& pending, const Hello& hello, std::vector<Guest>& guests);
   size_t expire();
@@ -65,6 +70,7 @@ class Acceptor {
   const std::vector<std::byte> key_;
   Cookie cookie_{};
   Listener listener_;
+  std::vector<std::unique_ptr<Listener>> further_;  // known to epoll by their addresses
   Fd epoll_;
   bool listener_watched_ = true;
   std::vector<std::unique_ptr<Pending>> pending_;

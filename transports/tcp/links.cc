@@ -25,8 +25,8 @@ Result<bool> TcpSendLink::put(std::span<const ConstPiece> pieces, const Stamp& s
     return invalid_argument("a tcp message of {} bytes; the most is {}", bytes, TcpTransport::kMaxMessageBytes);
   }
   for (const auto& stripe : stripes_) TUTTI_TRY(stripe->status());
-  const bool striped = stripes_.size() > 1 && bytes >= transport_.options().stripe_threshold_bytes;
-  const auto parts = static_cast<uint8_t>(striped ? stripes_.size() : 1);
+  const bool striped = parts_ > 1 && bytes >= transport_.options().stripe_threshold_bytes;
+  const auto parts = static_cast<uint8_t>(striped ? parts_ : 1);
   for (uint8_t part = 0; part < parts; ++part) {
     SendStripe& stripe = *stripes_[part];
     if (!stripe.room()) TUTTI_TRY(transport_.advance(stripe));

@@ -14,8 +14,9 @@ class TcpTransport;
 
 class TcpSendLink final : public SendLink {
  public:
-  TcpSendLink(TcpTransport& transport, std::vector<std::unique_ptr<SendStripe>> stripes)
-      : transport_(transport), stripes_(std::move(stripes)) {}
+  // Large messages are cut into as many parts, for the first stripes.
+  TcpSendLink(TcpTransport& transport, std::vector<std::unique_ptr<SendStripe>> stripes, size_t parts)
+      : transport_(transport), stripes_(std::move(stripes)), parts_(parts) {}
   ~TcpSendLink() override;
   TcpSendLink(const TcpSendLink&) = delete;
   TcpSendLink& operator=(const TcpSendLink&) = delete;
@@ -33,6 +34,7 @@ class TcpSendLink final : public SendLink {
  private:
   TcpTransport& transport_;
   std::vector<std::unique_ptr<SendStripe>> stripes_;
+  const size_t parts_;
   uint64_t put_ = 0;  // messages taken
 };
 

@@ -1,6 +1,8 @@
 // The tcp transport: put links over TCP sockets, IPv4 or IPv6.
 //
-// Every rank listens on one port of its chosen interface. The links of a channel between two ranks, one each way, share a
+// Every rank listens on one port of its chosen interface, and on one of each other that is as good (tcp_rails.cc): where two
+// hosts share several networks, the stripes of a link take turns over them. set_peers() then tries them, which blocks for a
+// round trip, or for up to 0.9 s where one does not answer. The links of a channel between two ranks, one each way, share a
 // connection (config.sockets_per_link of them: their stripes), which whoever opens a send end first makes. Where both do
 // at the same time there are two, and the rank with the higher number moves to the other's with its next message. What
 // each end sends begins with a hello that proves, by HMAC-SHA256, the key of the communicator and the cookie of the

@@ -28,8 +28,9 @@ const char* family_name(const sockaddr_storage& address) { return address.ss_fam
 
 }  // namespace
 
-TcpTransport::TcpTransport(const TransportContext& context, const TcpOptions& options, NetworkInterface interface)
-    : context_(context), interface_(std::move(interface)) {
+TcpTransport::TcpTransport(const TransportContext& context, const TcpOptions& options,
+                           std::vector<NetworkInterface> interfaces)
+    : context_(context), interfaces_(std::move(interfaces)) {
   const size_t per_link = std::clamp<size_t>(context.config.sockets_per_link, 1, kMaxStripes);
   settings_ = {.options = options,
                .timeout = context.config.timeout,
@@ -38,20 +39,33 @@ TcpTransport::TcpTransport(const TransportContext& context, const TcpOptions& op
 }
 
 Result<std::unique_ptr<Transport>> TcpTransport::create(const TransportContext& context, const TcpOptions& options) {
-  TUTTI_TRY_ASSIGN(const NetworkInterface interface, choose_interface(context.config));
+  TUTTI_TRY_ASSIGN(std::vector<NetworkInterface> interfaces, choose_interfaces(context.config));
   TUTTI_TRY(check_congestion(context.config.socket_congestion));
   TUTTI_TRY_ASSIGN(const std::string host, host_identity());
-  std::unique_ptr<TcpTransport> transport(new TcpTransport(context, options, interface));
+  std::unique_ptr<TcpTransport> transport(new TcpTransport(context, options, std::move(interfaces)));
   transport->host_ = number_of(host, context.key);
-  TUTTI_TRY_ASSIGN(transport->acceptor_,
-                   Acceptor::create(interface.address, context.config.port_range, transport->settings_, context.key));
+  TUTTI_TRY_ASSIGN(transport->acceptor_, Acceptor::create(transport->interface_.address, context.config.port_range,
+                                                          transport->settings_, context.key));
   log(LogLevel::info, Subsystem::net, static_cast<int>(context.self), "tcp: listening at {} ({})",
-      endpoint_text(transport->acceptor_->local_address()), interface.name);
+      endpoint_text(transport->acceptor_->local_address()), transport->interface_.name);
+  for (size_t i = 1; i < std::min(transport->interfaces_.size(), kMaxRails); ++i) {
+    transport->acceptor_->listen_also(transport->interfaces_[i].address, context.config.port_range);
+    log(LogLevel::info, Subsystem::net, static_cast<int>(context.self), "tcp: and at {} ({})",
+        address_text(transport->interfaces_[i].address), transport->interfaces_[i].name);
+  }
   return std::unique_ptr<Transport>(std::move(transport));
 }
 
 std::vector<std::byte> TcpTransport::address() const {
-  return encode_address({.socket = acceptor_->local_address(), .host = host_, .cookie = acceptor_->cookie()});
+  Address address{.socket = acceptor_->local_address(), .host = host_, .cookie = acceptor_->cookie()};
+  for (const sockaddr_storage& further : acceptor_->further_addresses()) {
+    // Listeners know no masks; the interface of that address does.
+    for (const NetworkInterface& interface : interfaces_)
+      if (address_text(interface.address) == address_text(further))
+        address.rails.push_back({further, interface.prefix_bits});
+  }
+  address.rails.insert(address.rails.begin(), {address.socket, interface_.prefix_bits});
+  return encode_address(address);
 }
 
 Status TcpTransport::set_peers(std::vector<std::vector<std::byte>> addresses, std::vector<std::string> descriptions) {
@@ -64,6 +78,8 @@ Status TcpTransport::set_peers(std::vector<std::vector<std::byte>> addresses, st
   peers_.resize(n);
   cookies_.resize(n);
   unreachable_.resize(n);
+  rails_.resize(n);
+  std::vector<Address> all(n);
   for (uint32_t r = 0; r < n; ++r) {
     Address address;
     unreachable_[r] = reason_against(Rank{r}, addresses[r], address);
@@ -76,7 +92,9 @@ Status TcpTransport::set_peers(std::vector<std::vector<std::byte>> addresses, st
     peers_[r] = {.address = address.socket,
                  .same_host = address.host == host_,
                  .description = fmt::format("{} at {}", descriptions_[r], endpoint_text(address.socket))};
+    all[r] = std::move(address);
   }
+  find_rails(all);
   return Status::success();
 }
 
@@ -121,18 +139,21 @@ Result<std::unique_ptr<SendLink>> TcpTransport::open_send(Rank peer, ChannelId c
     return fail(tuttiInternalError, "tcp: the send link to {} on channel {} is opened twice", descriptions_[peer],
                 static_cast<uint32_t>(channel));
   }
-  const auto count = static_cast<uint16_t>(std::clamp<uint32_t>(context_.config.sockets_per_link, 1, kMaxStripes));
+  const Rails& rails = rails_[peer];
+  const auto count = static_cast<uint16_t>(stripes_to(rails));
   const Inbound& back = inbound(peer, channel);
   std::vector<std::unique_ptr<SendStripe>> stripes;
   for (uint16_t i = 0; i < count; ++i) {
     const Hello hello{context_.self, peer, channel, i, count};
-    stripes.push_back(std::make_unique<SendStripe>(peers_[peer], hello,
-                                                   encode_hello(hello, context_.key, cookies_[peer]), settings_));
+    // Small messages travel on the first stripe alone, so channels begin with different networks.
+    const PeerEnd& end = rails.ends.empty() ? peers_[peer] : rails.ends[(i + channel) % rails.ends.size()];
+    stripes.push_back(
+        std::make_unique<SendStripe>(end, hello, encode_hello(hello, context_.key, cookies_[peer]), settings_));
     stripes_.push_back(stripes.back().get());
     auto called = back.channel ? back.channel->called(i) : nullptr;
     if (called) offer(*stripes.back(), std::move(called));
   }
-  auto link = std::make_unique<TcpSendLink>(*this, std::move(stripes));
+  auto link = std::make_unique<TcpSendLink>(*this, std::move(stripes), parts_to(rails));
   TUTTI_TRY(link->connect());
   return std::unique_ptr<SendLink>(std::move(link));
 }
@@ -141,8 +162,7 @@ TcpTransport::Inbound& TcpTransport::inbound(Rank source, ChannelId channel) {
   const auto [at, added] = inbound_.try_emplace(key_of(source, channel));
   if (added) {
     at->second.channel = std::make_unique<RecvChannel>(
-        descriptions_[source],
-        AnswerProof{source, context_.self, channel, context_.key, cookies_[source]});
+        descriptions_[source], AnswerProof{source, context_.self, channel, context_.key, cookies_[source]});
   }
   return at->second;
 }

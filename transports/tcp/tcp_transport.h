@@ -47,7 +47,17 @@ class TcpTransport final : public Transport {
     bool opened = false;
   };
 
-  TcpTransport(const TransportContext& context, const TcpOptions& options, NetworkInterface interface);
+  TcpTransport(const TransportContext& context, const TcpOptions& options, std::vector<NetworkInterface> interfaces);
+  void find_rails(std::span<const Address> addresses);
+  std::vector<bool> try_rails(Rank peer, std::span<const Rail> shared) const;
+  // Where two hosts share several networks: how many, and the ways to the peer on those that work.
+  struct Rails {
+    size_t networks = 1;
+    std::vector<PeerEnd> ends;  // empty: the one in peers_
+  };
+  // The connections of a link; of these, those that large messages are spread over.
+  size_t stripes_to(const Rails& rails) const;
+  size_t parts_to(const Rails& rails) const;
   std::string reason_against(Rank peer, std::span<const std::byte> bytes, Address& address) const;
   Status check_end(Rank peer, ChannelId channel) const;
   Inbound& inbound(Rank source, ChannelId channel);
@@ -61,12 +71,14 @@ class TcpTransport final : public Transport {
   static uint32_t key_of(Rank rank, ChannelId channel) { return rank * kMaxChannels + channel; }
 
   const TransportContext context_;
-  const NetworkInterface interface_;
+  const std::vector<NetworkInterface> interfaces_;  // the best first
+  const NetworkInterface& interface_ = interfaces_[0];
   ConnectionSettings settings_;
   uint64_t host_ = 0;
   std::unique_ptr<Acceptor> acceptor_;
 
   std::vector<PeerEnd> peers_;
+  std::vector<Rails> rails_;
   std::vector<Cookie> cookies_;
   std::vector<std::string> descriptions_, unreachable_;
 

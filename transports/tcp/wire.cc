@@ -26,10 +26,50 @@ struct AddressWire {
   std::array<std::byte, 16> ip{};  // network order, the first 4 bytes for IPv4
   uint64_t host = 0;
   Cookie cookie{};
-  uint16_t port = 0;  // network order
-  std::array<std::byte, 6> zero{};
+  uint16_t port = 0;   // network order
+  uint16_t rails = 0;  // so many RailWires follow
+  std::array<std::byte, 4> zero{};
 };
 static_assert(sizeof(AddressWire) == 56);
+
+struct RailWire {
+  std::array<std::byte, 16> ip{};
+  uint16_t port = 0;  // network order, as above
+  uint8_t family = 4, prefix_bits = 0;
+};
+static_assert(sizeof(RailWire) == 20);
+
+template <class Wire>
+void store_socket(const sockaddr_storage& socket, Wire& wire) {
+  if (socket.ss_family == AF_INET6) {
+    const auto& in6 = reinterpret_cast<const sockaddr_in6&>(socket);
+    wire.family = 6;
+    wire.port = in6.sin6_port;
+    std::memcpy(wire.ip.data(), &in6.sin6_addr, sizeof in6.sin6_addr);
+  } else {
+    const auto& in4 = reinterpret_cast<const sockaddr_in&>(socket);
+    wire.family = 4;
+    wire.port = in4.sin_port;
+    std::memcpy(wire.ip.data(), &in4.sin_addr, sizeof in4.sin_addr);
+  }
+}
+
+template <class Wire>
+sockaddr_storage load_socket(const Wire& wire) {
+  sockaddr_storage socket{};
+  if (wire.family == 6) {
+    auto& in6 = reinterpret_cast<sockaddr_in6&>(socket);
+    in6.sin6_family = AF_INET6;
+    in6.sin6_port = wire.port;
+    std::memcpy(&in6.sin6_addr, wire.ip.data(), sizeof in6.sin6_addr);
+  } else {
+    auto& in4 = reinterpret_cast<sockaddr_in&>(socket);
+    in4.sin_family = AF_INET;
+    in4.sin_port = wire.port;
+    std::memcpy(&in4.sin_addr, wire.ip.data(), sizeof in4.sin_addr);
+  }
+  return socket;
+}
 
 struct HelloWire {
   uint32_t magic = 0;
@@ -60,18 +100,16 @@ std::vector<std::byte> encode_address(const Address& address) {
   AddressWire wire;
   wire.host = address.host;
   wire.cookie = address.cookie;
-  if (address.socket.ss_family == AF_INET6) {
-    const auto& in6 = reinterpret_cast<const sockaddr_in6&>(address.socket);
-    wire.family = 6;
-    wire.port = in6.sin6_port;
-    std::memcpy(wire.ip.data(), &in6.sin6_addr, sizeof in6.sin6_addr);
-  } else {
-    const auto& in4 = reinterpret_cast<const sockaddr_in&>(address.socket);
-    wire.port = in4.sin_port;
-    std::memcpy(wire.ip.data(), &in4.sin_addr, sizeof in4.sin_addr);
-  }
-  std::vector<std::byte> bytes(sizeof wire);
+  store_socket(address.socket, wire);
+  wire.rails = static_cast<uint16_t>(std::min(address.rails.size(), kMaxRails));
+  std::vector<std::byte> bytes(sizeof wire + wire.rails * sizeof(RailWire));
   std::memcpy(bytes.data(), &wire, sizeof wire);
+  for (size_t i = 0; i < wire.rails; ++i) {
+    RailWire rail;
+    rail.prefix_bits = address.rails[i].prefix_bits;
+    store_socket(address.rails[i].socket, rail);
+    std::memcpy(bytes.data() + sizeof wire + i * sizeof rail, &rail, sizeof rail);
+  }
   return bytes;
 }
 
@@ -86,20 +124,19 @@ Result<Address> decode_address(std::span<const std::byte> bytes) {
         "the same release of Tutti",
         wire.version, kWireVersion);
   }
-  if (bytes.size() != sizeof wire || (wire.family != 4 && wire.family != 6)) {
-    return invalid_usage("a tcp address of {} bytes and family {} is damaged", bytes.size(), wire.family);
+  const auto is_family = [](int family) { return family == 4 || family == 6; };
+  if (bytes.size() != sizeof wire + wire.rails * sizeof(RailWire) || wire.rails > kMaxRails ||
+      !is_family(wire.family)) {
+    return invalid_usage("a tcp address of {} bytes, {} rails and family {} is damaged", bytes.size(), wire.rails,
+                         wire.family);
   }
-  Address address{.host = wire.host, .cookie = wire.cookie};
-  if (wire.family == 6) {
-    auto& in6 = reinterpret_cast<sockaddr_in6&>(address.socket);
-    in6.sin6_family = AF_INET6;
-    in6.sin6_port = wire.port;
-    std::memcpy(&in6.sin6_addr, wire.ip.data(), sizeof in6.sin6_addr);
-  } else {
-    auto& in4 = reinterpret_cast<sockaddr_in&>(address.socket);
-    in4.sin_family = AF_INET;
-    in4.sin_port = wire.port;
-    std::memcpy(&in4.sin_addr, wire.ip.data(), sizeof in4.sin_addr);
+  Address address{.socket = load_socket(wire), .host = wire.host, .cookie = wire.cookie};
+  for (size_t i = 0; i < wire.rails; ++i) {
+    RailWire rail;
+    std::memcpy(&rail, bytes.data() + sizeof wire + i * sizeof rail, sizeof rail);
+    if (!is_family(rail.family))
+      return invalid_usage("a tcp address whose rail {} is of family {} is damaged", i, rail.family);
+    address.rails.push_back({load_socket(rail), rail.prefix_bits});
   }
   return address;
 }

@@ -16,10 +16,11 @@
 
 #include "base/status.h"
 #include "base/strong_int.h"
+#include "transports/tcp/rails.h"
 
 namespace tutti::tcp {
 
-constexpr uint16_t kWireVersion = 2;
+constexpr uint16_t kWireVersion = 3;
 constexpr size_t kCookieBytes = 16;
 constexpr size_t kMacBytes = 32;
 constexpr uint16_t kMaxStripes = 64;
@@ -32,6 +33,7 @@ std::array<std::byte, kMacBytes> mac_of(std::span<const std::byte> key, std::spa
 struct Address {
   sockaddr_storage socket{};  // IPv4 or IPv6, without a scope: that is the reader's business
   uint64_t host = 0;          // equal for ranks of one host
+  std::vector<Rail> rails;    // all that it listens at, where there are several; kMaxRails at most
   Cookie cookie{};            // random, fresh for every listener: a recorded hello is of no use elsewhere
 };
 std::vector<std::byte> encode_address(const Address& address);

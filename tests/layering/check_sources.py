@@ -28,12 +28,15 @@ LAYERS = {
     "algorithms": ["src/base", "src/plan", "src/topo/fabric.h"],
     "transports": ["src/base", "transports/transport.h"],
     "src/engine": ["src/base", "src/plan", "src/reduce", "transports/transport.h"],
+    # Devices: kernels and what launches them.
+    "src/cuda": ["src/base", "src/plan", "src/reduce", "src/engine", "transports/transport.h"],
+    "transports/p2p": ["src/base", "transports/transport.h", "src/plan", "src/engine", "src/cuda"],
     # Pure: what an operation costs and which is cheapest, from facts that src/comm gathers.
     "src/tune": ["src/base", "src/plan", "src/topo", "algorithms"],
-    "src/comm": ["src/base", "src/plan", "src/topo", "src/tune", "src/reduce", "src/bootstrap", "src/engine", "algorithms",
-                 "transports/transport.h"],
-    "src/comm/wiring.cc": ["src/base", "src/plan", "src/topo", "src/tune", "src/reduce", "src/bootstrap", "src/engine", "algorithms",
-                           "src/comm", "transports"],
+    "src/comm": ["src/base", "src/plan", "src/topo", "src/tune", "src/reduce", "src/bootstrap", "src/engine", "src/cuda",
+                 "algorithms", "transports/transport.h"],
+    "src/comm/wiring.cc": ["src/base", "src/plan", "src/topo", "src/tune", "src/reduce", "src/bootstrap", "src/engine", "src/cuda",
+                           "algorithms", "src/comm", "transports"],
     # CommInitFromEnv: the launcher's environment is read where the process meets the library.
     "src/api": ["src/base", "src/comm", "src/bootstrap/launcher.h"],
     # Tools use the public header; `tutti` also prints what is pure: plans, algorithms, predictions, the table of variables.

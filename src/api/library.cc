@@ -9,6 +9,7 @@
 #include "api/arguments.h"
 #include "api/handle.h"
 #include "comm/group.h"
+#include "comm/memory.h"
 
 using namespace tutti;
 
@@ -94,6 +95,8 @@ tuttiResult_t tuttiMemAlloc(void** pointer, size_t bytes) {
     if (!pointer) return invalid_argument("pointer is NULL");
     *pointer = nullptr;
     if (bytes == 0) return {};
+    TUTTI_TRY_ASSIGN(*pointer, allocate_on_device(bytes));
+    if (*pointer) return {};
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return system_error(fmt::format("mmap of {} bytes", bytes), errno);
     std::lock_guard lock(allocations().mutex);
@@ -105,13 +108,20 @@ tuttiResult_t tuttiMemAlloc(void** pointer, size_t bytes) {
 
 tuttiResult_t tuttiMemFree(void* pointer) {
   return api_call([&]() -> Status {
-    if (!pointer) return {};
+    if (!pointer || free_on_device(pointer)) return {};
     std::lock_guard lock(allocations().mutex);
     const auto it = allocations().bytes.find(pointer);
     if (it == allocations().bytes.end()) return invalid_argument("{} was not given by tuttiMemAlloc", pointer);
     ::munmap(pointer, it->second);
     allocations().bytes.erase(it);
     return {};
+  });
+}
+
+tuttiResult_t tuttiMemCopy(void* to, const void* from, size_t bytes) {
+  return api_call([&]() -> Status {
+    if (bytes != 0 && (!to || !from)) return invalid_argument("{} is NULL but {} bytes are to be copied", to ? "from" : "to", bytes);
+    return copy_anywhere(to, from, bytes);
   });
 }
 
@@ -179,7 +189,7 @@ tuttiResult_t tuttiCommQueryChoice(tuttiComm_t comm, const char* collective, siz
     const Communicator& c = *comm->impl;
     TUTTI_TRY_ASSIGN(const Choice chosen, c.choose(*parsed, Rank{0}, request.wide_bytes(c.nranks())));
     choice->algorithm = chosen.algorithm->name.data();
-    choice->protocol = "simple";
+    choice->protocol = c.protocol(request.wide_bytes(c.nranks())) == dev::Protocol::ll ? "ll" : "simple";
     const std::string list = c.wiring().transport_list().substr(0, sizeof choice->transport - 1);
     std::memcpy(choice->transport, list.c_str(), list.size() + 1);
     choice->tile_bytes = chosen.tile_bytes;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -30,6 +31,7 @@ struct Allocation {
 };
 struct Table {
   std::mutex mutex;
+  std::atomic<size_t> count{0};  // of allocations. Relaxed: who got a pointer from another thread got it in order
   std::map<std::byte*, Allocation> allocations;  // by the caller's address
 };
 // Never destroyed: used until the process ends.
@@ -65,6 +67,7 @@ Result<std::byte*> allocate(size_t bytes, int device) {
     return system_error(fmt::format("mmap of {} bytes of simulated device memory", bytes), error);
   }
   const std::lock_guard lock(table().mutex);
+  table().count.fetch_add(1, std::memory_order_relaxed);
   table().allocations.emplace(begin, Allocation{std::move(memfd), bytes, mapped, device, token});
   return begin;
 }
@@ -75,6 +78,7 @@ bool free(std::byte* memory) {
   if (entry == table().allocations.end()) return false;
   ::munmap(memory, 2 * entry->second.mapped_bytes);
   table().allocations.erase(entry);
+  table().count.fetch_sub(1, std::memory_order_relaxed);
   return true;
 }
 
@@ -87,6 +91,16 @@ std::optional<Found> find(const void* pointer) {
   auto& [begin, allocation] = *entry;
   if (address >= begin + 2 * allocation.mapped_bytes) return std::nullopt;
   return Found{begin, kernel_view_of(begin, allocation), allocation.bytes, allocation.device};
+}
+
+bool exists() { return table().count.load(std::memory_order_relaxed) != 0; }
+
+void claim(const void* pointer, int device) {
+  const auto found = find(pointer);
+  if (!found || found->device != kNoDeviceYet) return;
+  const std::lock_guard lock(table().mutex);
+  const auto entry = table().allocations.find(found->begin);
+  if (entry != table().allocations.end() && entry->second.device == kNoDeviceYet) entry->second.device = device;
 }
 
 Status copy(void* to, const void* from, size_t bytes) {

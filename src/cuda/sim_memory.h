@@ -13,10 +13,16 @@
 
 namespace tutti::sim_memory {
 
+constexpr int kNoDeviceYet = -1;  // of memory that becomes its first user's
 // `device`: whose memory it is. Page-aligned, zeroed.
 Result<std::byte*> allocate(size_t bytes, int device);
 // False: nothing was allocated there.
 bool free(std::byte* memory);
+
+// Whether anything is allocated. A relaxed look.
+bool exists();
+// Memory that is no device's yet becomes that one's.
+void claim(const void* pointer, int device);
 
 struct Found {
   std::byte* begin;        // the caller's

@@ -254,6 +254,10 @@ TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
  * Free with tuttiMemFree, when no operation uses it. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** pointer, size_t bytes);
 TUTTI_API tuttiResult_t tuttiMemFree(void* pointer);
+/* Where TUTTI_DEVICE is sim, tuttiMemAlloc gives memory of a simulated GPU, which only collectives and this function may
+ * touch: an access by the host ends in SIGSEGV. It belongs to the device of the first communicator that uses it. Copies
+ * between any two places; returns when it is done. Not for memory that an operation under way uses. */
+TUTTI_API tuttiResult_t tuttiMemCopy(void* to, const void* from, size_t bytes);
 /* Tells the transports that [buffer, buffer + bytes) will be used often. Never changes results. shm needs no telling
  * where the memory is tuttiMemAlloc's and can do nothing where it is not; self and tcp gain nothing. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buffer, size_t bytes, void** handle);

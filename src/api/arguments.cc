@@ -46,6 +46,15 @@ Status wrong_buffer(const BufferArgument& buffer, DataType type) {
                           size_of(type), name_of(type));
 }
 
+Status wrong_memory(const BufferArgument& buffer, const Communicator& comm) {
+  const PointerKind kind = kind_of_pointer(buffer.data, comm.device());
+  const PointerKind expected = comm.device() ? PointerKind{PointerKind::Where::device, comm.device()->index()} : PointerKind{};
+  if (kind == expected) return {};
+  return invalid_argument("{} is {}, which is {}; this communicator's rank works on {}{}", buffer.name, buffer.data,
+                          describe(kind), describe(expected),
+                          comm.device() ? " (tuttiMemAlloc gives it where TUTTI_DEVICE names a device)" : "");
+}
+
 Status check_overlapping(const BufferArgument& send, const BufferArgument& recv, DataType type, const InPlace* in_place) {
   const uint64_t bytes = size_of(type);
   const uintptr_t s = address(send.data), r = address(recv.data);

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "comm/communicator.h"
+#include "comm/memory.h"
 #include "comm/request.h"
 
 namespace tutti {
@@ -39,6 +40,14 @@ inline Status check_count(const char* name, size_t count, uint64_t blocks, DataT
   if (count <= kSurelyFine && blocks <= UINT16_MAX) [[likely]]
     return {};
   return check_large_count(name, count, blocks, type);
+}
+// In the memory that the communicator works on: the host's, or its device's.
+Status wrong_memory(const BufferArgument& buffer, const Communicator& comm);
+inline Status check_memory(const BufferArgument& buffer, const Communicator& comm) {
+  if (!buffer.used || buffer.elements == 0) return {};
+  if (!comm.device() && !device_memory_exists()) [[likely]]
+    return {};
+  return wrong_memory(buffer, comm);
 }
 // Present, and aligned to the type.
 Status wrong_buffer(const BufferArgument& buffer, DataType type);

@@ -35,6 +35,8 @@ Status run(const Call& call, tuttiDataType_t type, const tuttiRedOp_t* op, tutti
   TUTTI_TRY(check_buffer(send, request.type));
   TUTTI_TRY(check_buffer(recv, request.type));
   TUTTI_TRY(check_overlap(send, recv, request.type, call.in_place));
+  TUTTI_TRY(check_memory(send, comm));
+  TUTTI_TRY(check_memory(recv, comm));
   request.in = static_cast<const std::byte*>(call.send);
   request.out = static_cast<std::byte*>(call.recv);
   request.in_block_count = request.out_block_count = call.count;
@@ -57,9 +59,10 @@ Status point_to_point(Collective collective, const void* send, void* recv, size_
   request.collective = collective;
   TUTTI_TRY_ASSIGN(request.type, check_type(type));
   TUTTI_TRY(check_count("count", count, 1, request.type));
-  TUTTI_TRY(check_buffer(collective == Collective::send ? BufferArgument{"send", send, count}
-                                                        : BufferArgument{"recv", recv, count},
-                         request.type));
+  const BufferArgument buffer = collective == Collective::send ? BufferArgument{"send", send, count}
+                                                               : BufferArgument{"recv", recv, count};
+  TUTTI_TRY(check_buffer(buffer, request.type));
+  TUTTI_TRY(check_memory(buffer, *handle->impl));
   request.in = static_cast<const std::byte*>(send);
   request.out = static_cast<std::byte*>(recv);
   request.in_block_count = request.out_block_count = count;

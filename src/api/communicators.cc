@@ -273,7 +273,7 @@ tuttiResult_t tuttiCommDevice(tuttiComm_t comm, int* device) {
   return api_call([&]() -> Status {
     TUTTI_TRY(check_comm(comm));
     if (!device) return invalid_argument("device is NULL");
-    *device = -1;
+    *device = comm->impl->device() ? comm->impl->device()->index() : -1;
     return {};
   });
 }

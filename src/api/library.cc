@@ -6,6 +6,7 @@
 #include "api/handle.h"
 #include "base/shareable.h"
 #include "comm/group.h"
+#include "comm/memory.h"
 
 using namespace tutti;
 
@@ -77,13 +78,25 @@ tuttiResult_t tuttiMemAlloc(void** pointer, size_t bytes) {
     if (!pointer) return invalid_argument("pointer is NULL");
     *pointer = nullptr;
     if (bytes == 0) return {};
+    TUTTI_TRY_ASSIGN(*pointer, allocate_on_device(bytes));
+    if (*pointer) return {};
     TUTTI_TRY_ASSIGN(*pointer, allocate_shareable(bytes));
     return {};
   });
 }
 
 tuttiResult_t tuttiMemFree(void* pointer) {
-  return api_call([&]() -> Status { return pointer ? free_shareable(pointer) : Status(); });
+  return api_call([&]() -> Status {
+    if (!pointer || free_on_device(pointer)) return {};
+    return free_shareable(pointer);
+  });
+}
+
+tuttiResult_t tuttiMemCopy(void* to, const void* from, size_t bytes) {
+  return api_call([&]() -> Status {
+    if (bytes != 0 && (!to || !from)) return invalid_argument("{} is NULL but {} bytes are to be copied", to ? "from" : "to", bytes);
+    return copy_anywhere(to, from, bytes);
+  });
 }
 
 tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buffer, size_t bytes, void** handle) {
@@ -150,7 +163,7 @@ tuttiResult_t tuttiCommQueryChoice(tuttiComm_t comm, const char* collective, siz
     const Communicator& c = *comm->impl;
     TUTTI_TRY_ASSIGN(const Choice chosen, c.choose(*parsed, Rank{0}, request.wide_bytes(c.nranks())));
     choice->algorithm = chosen.algorithm->name.data();
-    choice->protocol = "simple";
+    choice->protocol = c.protocol(request.wide_bytes(c.nranks())) == dev::Protocol::ll ? "ll" : "simple";
     const std::string list = c.wiring().transport_list().substr(0, sizeof choice->transport - 1);
     std::memcpy(choice->transport, list.c_str(), list.size() + 1);
     choice->tile_bytes = chosen.tile_bytes;

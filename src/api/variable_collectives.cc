@@ -59,6 +59,8 @@ Status finish(Request request, const void* send, uint64_t send_extent, void* rec
   TUTTI_TRY(check_buffer(send_argument, request.type));
   TUTTI_TRY(check_buffer(recv_argument, request.type));
   TUTTI_TRY(check_overlap(send_argument, recv_argument, request.type, in_place));
+  TUTTI_TRY(check_memory(send_argument, *comm->impl));
+  TUTTI_TRY(check_memory(recv_argument, *comm->impl));
   request.in = static_cast<const std::byte*>(send);
   request.out = static_cast<std::byte*>(recv);
   return submit(*comm->impl, std::move(request), stream_of(stream));

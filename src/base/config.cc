@@ -16,7 +16,8 @@ namespace grammar = config_grammar;
 // p2p, verbs, ucx and sim are words of the language from the start, so that a value is either a typing error or names a
 // part that this build lacks; the communicator says which.
 constexpr std::array<std::string_view, 7> kTransports = {"self", "shm", "tcp", "p2p", "verbs", "ucx", "sim"};
-constexpr std::array<std::string_view, 1> kProtocols = {"simple"};
+constexpr std::array<std::string_view, 2> kProtocols = {"simple", "ll"};
+constexpr std::array<std::string_view, 3> kDevices = {"host", "sim", "cuda"};
 constexpr std::array<std::string_view, 5> kFamilies = {"any", "ipv4", "ipv6", "AF_INET", "AF_INET6"};
 constexpr std::array<AddressFamily, 5> kFamilyValues = {AddressFamily::any, AddressFamily::ipv4, AddressFamily::ipv6,
                                                         AddressFamily::ipv4, AddressFamily::ipv6};
@@ -41,6 +42,23 @@ Status parse_tile(Config& config, std::string_view value) {
                          grammar::show_bytes(kMostTileBytes), kTileUnitBytes);
   config.tile_bytes = bytes;
   return {};
+}
+
+Status parse_device(Config& config, std::string_view value) {
+  const size_t colon = value.find(':');
+  TUTTI_TRY_ASSIGN(const size_t index, grammar::parse_word(value.substr(0, colon), kDevices));
+  config.device = {static_cast<DeviceChoice::Kind>(index), std::nullopt};
+  if (colon == std::string_view::npos) return {};
+  constexpr uint64_t kMostDevices = 4096;
+  TUTTI_TRY_ASSIGN(const uint64_t number, grammar::parse_integer(value.substr(colon + 1), 0, kMostDevices - 1));
+  if (config.device.kind == DeviceChoice::Kind::host) return invalid_usage("the host has no number; write host");
+  config.device.index = static_cast<int>(number);
+  return {};
+}
+
+std::string show_device(const Config& config) {
+  const std::string_view kind = kDevices[static_cast<size_t>(config.device.kind)];
+  return config.device.index ? fmt::format("{}:{}", kind, *config.device.index) : std::string(kind);
 }
 
 Status parse_debug_subsys(Config& config, std::string_view value) {
@@ -71,12 +89,24 @@ constexpr ConfigVariable kVariables[] = {
      "sim "
      "where a build has them). Not set: the fastest that reaches a peer.",
      parse_transport, [](const Config& c) { return grammar::show(c.transport); }},
-    {"TUTTI_PROTO", "[^]name,...", "", "Protocols allowed: simple. Not set: chosen per operation.",
+    {"TUTTI_PROTO", "[^]name,...", "", "Protocols of kernels allowed: simple, ll (small messages, between devices that reach each other). Not set: chosen "
+     "per operation.",
      [](Config& c, std::string_view v) -> Status {
        TUTTI_TRY_ASSIGN(c.proto, grammar::parse_name_list(v, kProtocols));
        return {};
      },
      [](const Config& c) { return grammar::show(c.proto); }},
+    {"TUTTI_DEVICE", "host|sim|cuda[:index]", "host",
+     "Where this rank's buffers live: in host memory, on a simulated GPU or on a CUDA GPU. Without an index rank r has "
+     "device r, modulo their number.",
+     parse_device, show_device},
+    {"TUTTI_SIM_TOPO", "[NODESx]nvlinkGPUS|[NODESx]pcieGPUS", "nvlink8",
+     "The machine that simulated GPUs are in, such as nvlink8 or 2xnvlink2; the same on all ranks.",
+     [](Config& c, std::string_view v) -> Status {
+       c.sim_topo = v;
+       return {};
+     },
+     [](const Config& c) { return c.sim_topo.empty() ? "nvlink8" : c.sim_topo; }},
     {"TUTTI_LANES", "1..16", "", "Lanes that an operation is split into. Not set: chosen per operation.",
      [](Config& c, std::string_view v) -> Status {
        TUTTI_TRY_ASSIGN(c.lanes, grammar::parse_integer(v, 1, kMostLanes));
@@ -235,7 +265,8 @@ bool Config::is_set(std::string_view variable) const {
 
 std::vector<std::string> Config::agreement() const {
   static constexpr std::string_view kAgreed[] = {"TUTTI_ALGO",  "TUTTI_TRANSPORT", "TUTTI_PROTO",
-                                                 "TUTTI_LANES", "TUTTI_TILE",      "TUTTI_SOCKETS_PER_LINK"};
+                                                 "TUTTI_LANES", "TUTTI_TILE",      "TUTTI_SOCKETS_PER_LINK",
+                                                 "TUTTI_SIM_TOPO"};
   std::vector<std::string> settings;
   for (const ConfigVariable& row : kVariables)
     if (std::ranges::find(kAgreed, row.name) != std::end(kAgreed))

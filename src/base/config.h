@@ -47,6 +47,12 @@ struct InterfaceFilter {
 enum class AddressFamily : uint8_t { any, ipv4, ipv6 };
 enum class LogLevel : uint8_t { none, version, warn, info, trace };
 
+// TUTTI_DEVICE: where buffers live.
+struct DeviceChoice {
+  enum class Kind : uint8_t { host, sim, cuda } kind = Kind::host;
+  std::optional<int> index;
+};
+
 struct PortRange {
   uint16_t first = 0, last = 0;  // inclusive; 0-0: any port
 };
@@ -57,6 +63,8 @@ struct Config {
   std::optional<uint32_t> lanes;       // TUTTI_LANES
   std::optional<uint64_t> tile_bytes;  // TUTTI_TILE
   NameList proto;                      // TUTTI_PROTO
+  DeviceChoice device;                 // TUTTI_DEVICE
+  std::string sim_topo;                // TUTTI_SIM_TOPO; empty: nvlink8
   std::string tuning_file;             // TUTTI_TUNING_FILE; what it says is compared apart (comm/wiring.cc)
   InterfaceFilter socket_ifname;
   AddressFamily socket_family = AddressFamily::any;

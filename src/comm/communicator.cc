@@ -6,6 +6,7 @@
 
 #include "base/host.h"
 #include "base/log.h"
+#include "comm/open_device.h"
 #include "comm/tag.h"
 #include "topo/caches.h"
 
@@ -47,8 +48,9 @@ Status Communicator::join() {
   static const std::atomic<bool> never{false};  // nobody has a handle to abort yet
   const Introduction self{options_.rank, options_.nranks, host_name(), static_cast<int>(::getpid())};
   TUTTI_TRY_ASSIGN(control_, Control::join(options_.point, self, options_.config, never));
+  TUTTI_TRY_ASSIGN(device_, open_device(options_.config, options_.rank));
   TUTTI_TRY_ASSIGN(wiring_, Wiring::create(options_.config, {options_.point.key.begin(), options_.point.key.end()},
-                                           *control_, options_.rank, options_.nranks));
+                                           *control_, options_.rank, options_.nranks, device_.get()));
   TUTTI_TRY_ASSIGN(tuner_, Tuner::create(options_.config, wiring_->facts(), options_.rank));
   wait_policy_ = tutti::wait_policy(wiring_->ranks_here(), wiring_->cores_here());
   wait_policy_.crowd = &crowd_;
@@ -126,7 +128,7 @@ Status Communicator::prepare(const Request& request, Prepared& place) {
   const uint64_t bytes = request.wide_bytes(options_.nranks);
   TUTTI_TRY_ASSIGN(const Choice choice, tuner_->choose(request.collective, request.root, bytes));
   const PlanKey key{request.collective, choice.algorithm, request.root, choice.lanes};
-  std::unique_ptr<Execution>& execution = executions_[key];
+  std::unique_ptr<Performance>& execution = executions_[key];
   if (!execution) {
     static const RankOrder own_places;
     const RankOrder& order = RankOrder::applies_to(request.collective) ? wiring_->order() : own_places;
@@ -134,8 +136,14 @@ Status Communicator::prepare(const Request& request, Prepared& place) {
                       wiring_->facts().ranks_per_node};
     Plan plan = choice.algorithm->plan(shape, order.place_of(options_.rank));
     order.put(plan);
-    TUTTI_TRY_ASSIGN(execution,
-                     Execution::create(std::move(plan), request.collective, options_.nranks, *wiring_));
+    if (device_) {
+      TUTTI_TRY_ASSIGN(auto made, DeviceExecution::create(std::move(plan), request.collective, options_.nranks, *device_,
+                                                          wiring_->fifos(), wiring_->device_event()));
+      execution = std::make_unique<Performance>(std::move(made));
+    } else {
+      TUTTI_TRY_ASSIGN(auto made, Execution::create(std::move(plan), request.collective, options_.nranks, *wiring_));
+      execution = std::make_unique<Performance>(std::move(made));
+    }
   }
   place = {request, choice, tag_of(request), execution.get(), 0};
   return {};
@@ -154,18 +162,45 @@ void Communicator::bind(const Request& request, Prepared& prepared, const Stamp&
   const uint64_t blocks = request.in_block_count * grid.in_blocks + request.out_block_count * grid.out_blocks;
   binding.streams_out = beyond_cache(blocks * element_bytes, wiring_->ranks_here());
   binding.stamp = stamp;
-  prepared.execution->start(binding);
-  prepared.binding = prepared.execution->bindings();
+  prepared.execution->host()->start(binding);
+  prepared.binding = prepared.execution->host()->bindings();
 }
 
-Result<Execution*> Communicator::start(const Request& request) {
+void Communicator::bind_to_device(const Request& request, const Prepared& prepared, const Stamp& stamp) {
+  DeviceBinding binding;
+  binding.in = request.in;
+  binding.out = request.out;
+  binding.in_blocks = request.in_blocks();
+  binding.out_blocks = request.out_blocks();
+  binding.fold = {request.type, request.op, options_.nranks, request.scalar_bits};
+  binding.protocol = protocol(request.wide_bytes(options_.nranks));
+  binding.tile_bytes = prepared.choice.tile_bytes;
+  // A message's pieces begin at lines of their own: half of what a slot of protocol ll holds leaves room for that.
+  if (binding.protocol == dev::Protocol::ll) binding.tile_bytes = std::min(binding.tile_bytes, dev::kLinePayloadBytes / 2);
+  binding.stamp = stamp;
+  // The wait loop ends an operation at the timeout, with better words; this is for kernels that nobody waits for.
+  binding.timeout = 2 * options_.config.timeout;
+  prepared.execution->device()->start(binding);
+}
+
+dev::Protocol Communicator::protocol(uint64_t wide_bytes) const {
+  // Up to here a message's latency is worth twice its bytes.
+  constexpr uint64_t kLinesUpToBytes = 16 << 10;
+  const NameList& allowed = options_.config.proto;
+  if (!wiring_->all_p2p() || !allowed.allows("ll")) return dev::Protocol::simple;
+  return wide_bytes <= kLinesUpToBytes || !allowed.allows("simple") ? dev::Protocol::ll : dev::Protocol::simple;
+}
+
+Result<Performance*> Communicator::start(const Request& request) {
   Prepared& prepared = prepared_[slot_of(request)];
   const bool known = prepared.execution && prepared.shape == request && !request.tables;
   if (!known) TUTTI_TRY(prepare(request, prepared));
   const Stamp stamp{prepared.tag, next_sequence(request)};
   if (!request.point_to_point()) past_tags_[stamp.sequence % kPastTags] = stamp.tag;
-  if (known && prepared.binding == prepared.execution->bindings()) {
-    prepared.execution->start_again(request.in, request.out, stamp);
+  if (device_) {
+    bind_to_device(request, prepared, stamp);
+  } else if (known && prepared.binding == prepared.execution->host()->bindings()) {
+    prepared.execution->host()->start_again(request.in, request.out, stamp);
   } else {
     bind(request, prepared, stamp);
   }

@@ -19,7 +19,7 @@
 #include "bootstrap/rendezvous.h"
 #include "comm/request.h"
 #include "comm/wiring.h"
-#include "engine/execution.h"
+#include "comm/performance.h"
 #include "engine/wait.h"
 #include "tune/tuner.h"
 
@@ -47,6 +47,10 @@ class Communicator {
   const Config& config() const { return options_.config; }
   const std::string& name() const { return options_.name; }
   const Wiring& wiring() const { return *wiring_; }
+  // Null: the rank's buffers are host memory.
+  const Device* device() const { return device_.get(); }
+  // How kernels would move an operation of that many bytes; simple for the host.
+  dev::Protocol protocol(uint64_t wide_bytes) const;
   WaitPolicy wait_policy() const { return wait_policy_; }
 
   // ---- the first error; any thread
@@ -55,7 +59,7 @@ class Communicator {
   // Latches `status` unless there is an error already, tells everybody, returns the latched one.
   Status latch(const Status& status);
   // The same for the failure of an operation under way (null: of none), after asking the hub for its reason. In turn.
-  Status latch_failure(const Status& failure, const Execution* execution, const Request* request);
+  Status latch_failure(const Status& failure, const Performance* execution, const Request* request);
   Status latch_abort();  // latches that this rank has aborted
   // What error() says, after a look at what the hub has told. Any thread; non-blocking.
   Status ask_for_error();
@@ -77,13 +81,13 @@ class Communicator {
 
   // ---- in turn
   // Starts `request` and gives what runs it. At most one unfinished execution for each (plan, peer) at a time.
-  Result<Execution*> start(const Request& request);
+  Result<Performance*> start(const Request& request);
   // What the caller of start() was told went wrong, in words with both sides of a mismatch.
-  Status explain(const Status& failure, const Execution& execution, const Request& request) const;
+  Status explain(const Status& failure, const Performance& execution, const Request& request) const;
   Wiring& wiring_in_turn() { return *wiring_; }
 
   // Called while nothing moves for `idle`: news, lost peers, deadline. `execution` and `request` may be null.
-  Status check(Nanoseconds idle, const Execution* execution, const Request* request);
+  Status check(Nanoseconds idle, const Performance* execution, const Request* request);
   // The run ends: takes back what check() has told the hub.
   void tell_moving();
   int control_descriptor() const { return control_->descriptor(); }
@@ -114,11 +118,11 @@ class Communicator {
   Status join();
   std::string describe_self() const;
   std::string describe_operation(const Request& request) const;
-  std::string describe_waits(const Execution& execution) const;
-  Status departed_error(const Execution& execution, const Request& request) const;
-  Status reason_behind(const Status& failure, const Execution* execution, const Request* request);
+  std::string describe_waits(const Performance& execution) const;
+  Status departed_error(const Performance& execution, const Request& request) const;
+  Status reason_behind(const Status& failure, const Performance* execution, const Request* request);
   std::optional<Status> read_news();
-  void report_wait(const Execution& execution, const Request& request, Nanoseconds idle);
+  void report_wait(const Performance& execution, const Request& request, Nanoseconds idle);
   Status compare_calls();
   bool all_heard() const { return heard_ == told_hub_ || control_->descriptor() < 0; }
   std::vector<Call> last_calls() const;
@@ -131,6 +135,7 @@ class Communicator {
 
   CommunicatorOptions options_;
   std::unique_ptr<Control> control_;
+  std::unique_ptr<Device> device_;  // outlives what uses its memory
   std::unique_ptr<Wiring> wiring_;
   std::optional<Tuner> tuner_;
   Crowd crowd_;
@@ -156,19 +161,20 @@ class Communicator {
     uint32_t root, lanes;
     auto operator<=>(const PlanKey&) const = default;
   };
-  std::map<PlanKey, std::unique_ptr<Execution>> executions_;
+  std::map<PlanKey, std::unique_ptr<Performance>> executions_;
   // What the last operations of each kind and size ran by, as applications repeat themselves. Direct-mapped.
   struct Prepared {
     Request::Shape shape;
     Choice choice;
     uint64_t tag = 0;
-    Execution* execution = nullptr;  // null: empty
+    Performance* execution = nullptr;  // null: empty
     uint64_t binding = 0;            // of the execution; it is still bound so while it counts no more
   };
   static constexpr size_t kPrepared = 64;
   std::array<Prepared, kPrepared> prepared_;
   Status prepare(const Request& request, Prepared& place);
   void bind(const Request& request, Prepared& prepared, const Stamp& stamp);
+  void bind_to_device(const Request& request, const Prepared& prepared, const Stamp& stamp);
   uint32_t sequence_ = 0;                              // of collectives
   // The tags of the last ones: of those that differ between ranks, some ranks may have left behind.
   static constexpr uint32_t kPastTags = 32;

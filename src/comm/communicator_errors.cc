@@ -39,7 +39,7 @@ Status Communicator::latch_abort() {
   return latch(fail(tuttiRemoteError, "{} aborted the communicator", describe_self()));
 }
 
-Status Communicator::latch_failure(const Status& failure, const Execution* execution, const Request* request) {
+Status Communicator::latch_failure(const Status& failure, const Performance* execution, const Request* request) {
   return latch(reason_behind(failure, execution, request));
 }
 
@@ -56,7 +56,7 @@ Status Communicator::ask_for_error() {
 // A link only sees that its other end is gone, and a deadline only whom this rank waits for; the hub knows why: an abort,
 // an error, a departure, a death, calls that differ, a rank that all others wait for. Its word comes by another way, so it
 // may come after.
-Status Communicator::reason_behind(const Status& failure, const Execution* execution, const Request* request) {
+Status Communicator::reason_behind(const Status& failure, const Performance* execution, const Request* request) {
   const bool timeout = failure.code() == tuttiTimeout;
   if (failure.code() != tuttiRemoteError && !timeout) return failure;
   std::lock_guard lock(control_mutex_);
@@ -92,7 +92,7 @@ std::string Communicator::describe_operation(const Request& request) const {
   return describe_tag(tag_of(request));
 }
 
-Status Communicator::explain(const Status& failure, const Execution& execution, const Request& request) const {
+Status Communicator::explain(const Status& failure, const Performance& execution, const Request& request) const {
   if (!execution.mismatch()) return failure.within(describe_operation(request));
   const auto& m = *execution.mismatch();
   const std::string theirs = describe(control_->members()[m.peer]);
@@ -112,7 +112,7 @@ Status Communicator::explain(const Status& failure, const Execution& execution, 
                        m.theirs.sequence, describe_tag(m.theirs.tag));
 }
 
-Status Communicator::departed_error(const Execution& execution, const Request& request) const {
+Status Communicator::departed_error(const Performance& execution, const Request& request) const {
   for (const Execution::Wait& wait : execution.waits())
     if (departed_[wait.peer])
       return fail(tuttiRemoteError, "{} has destroyed its communicator and is waited for in {}",
@@ -120,7 +120,7 @@ Status Communicator::departed_error(const Execution& execution, const Request& r
   return {};
 }
 
-Status Communicator::check(Nanoseconds idle, const Execution* execution, const Request* request) {
+Status Communicator::check(Nanoseconds idle, const Performance* execution, const Request* request) {
   if (failed()) return error();
   std::unique_lock lock(control_mutex_);
   if (const std::optional<Status> told = read_news()) return *told;
@@ -138,7 +138,7 @@ Status Communicator::check(Nanoseconds idle, const Execution* execution, const R
 }
 
 // Once while nothing moves in a call, or in an operation of a group.
-void Communicator::report_wait(const Execution& execution, const Request& request, Nanoseconds idle) {
+void Communicator::report_wait(const Performance& execution, const Request& request, Nanoseconds idle) {
   const bool same = reported_.ticket == turn() && reported_.sequence == sequence_ && reported_.idle <= idle;
   reported_ = {turn(), sequence_, idle, true};
   if (same) return;
@@ -191,7 +191,7 @@ std::optional<uint64_t> Communicator::past_tag(uint32_t sequence) const {
   return past_tags_[sequence % kPastTags];
 }
 
-std::string Communicator::describe_waits(const Execution& execution) const {
+std::string Communicator::describe_waits(const Performance& execution) const {
   std::string text;
   for (const Execution::Wait& wait : execution.waits())
     text += fmt::format("{}{} ({}, over {})", text.empty() ? "" : ", ", describe(control_->members()[wait.peer]),

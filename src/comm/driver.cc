@@ -19,7 +19,7 @@ Run::Run(const Batch& batch) : batch_(batch) {
   }
 }
 
-Run::Run(const Batch& batch, Execution* started) : batch_(batch), state_(State::ordered) {
+Run::Run(const Batch& batch, Performance* started) : batch_(batch), state_(State::ordered) {
   current_ = {&batch.ordered.front(), started};
 }
 
@@ -41,6 +41,11 @@ Progress Run::poll() {
 
 void Run::end(Status status) {
   error_ = std::move(status);
+  if (!error_.ok()) {
+    if (current_.execution) current_.execution->cancel();
+    for (Queue& queue : queues_)
+      if (queue.active.execution) queue.active.execution->cancel();
+  }
   state_ = State::finished;
   finish_wait();
   batch_.comm->tell_moving();
@@ -207,7 +212,7 @@ Status run_request(Communicator& comm, const Request& request) {
   }
   // The common call, in as few instructions as can be: a small one takes less time than the general way of running it.
   // What is not done after some polls, or goes wrong, is left to that.
-  Result<Execution*> started = comm.start(request);
+  Result<Performance*> started = comm.start(request);
   if (!started.ok()) {
     const Status latched = comm.latch_failure(started.status(), nullptr, &request);
     comm.end_turn();  // the last use of the communicator: another thread may be waiting to destroy it

@@ -22,7 +22,7 @@ class Run {
  public:
   explicit Run(const Batch& batch);
   // Of one request that has the turn and was started already.
-  Run(const Batch& batch, Execution* started);
+  Run(const Batch& batch, Performance* started);
   // Never fails: an error ends the run and is kept. `finished` also then.
   Progress poll();
   const Status& error() const { return error_; }
@@ -37,7 +37,7 @@ class Run {
   // A message, or the one of `ordered` under way.
   struct Active {
     const Request* request = nullptr;
-    Execution* execution = nullptr;
+    Performance* execution = nullptr;
   };
   Result<Progress> advance();
   Result<Progress> poll_ordered();

@@ -1,73 +1,21 @@
 #include "comm/wiring.h"
 
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "base/bytes.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "comm/topology_dump.h"
+#include "comm/transport_rows.h"
 #include "transports/self/self.h"
-#include "transports/shm/shm.h"
-#include "transports/tcp/tcp.h"
 
 namespace tutti {
 namespace {
-
-// The transports of this build, most preferred first. A new one is a folder and a row.
-struct TransportRow {
-  std::string_view name;
-  bool mapped;  // its links are
-  Result<std::unique_ptr<Transport>> (*make)(const TransportContext&);
-};
-constexpr TransportRow kTransports[] = {
-    {"shm", true, [](const TransportContext& c) { return make_shm_transport(c); }},
-    {"tcp", false, [](const TransportContext& c) { return make_tcp_transport(c); }},
-};
-
-// Words of TUTTI_TRANSPORT for what this build lacks, and why.
-constexpr std::pair<std::string_view, std::string_view> kMissing[] = {
-    {"p2p", "it joins GPUs, and this build has no code for them"},
-    {"verbs", "this build has no code for InfiniBand and RoCE"},
-    {"ucx", "this build has no code for UCX"},
-    {"sim", "it is for tests, within one process"},
-};
-
-// What the host could do: a hint beside the reason.
-std::string rdma_devices() {
-  std::error_code error;
-  std::string names;
-  for (const auto& entry : std::filesystem::directory_iterator("/sys/class/infiniband", error))
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", entry.path().filename().string());
-  return names.empty() ? "this host has no RDMA device" : "this host has the RDMA devices " + names;
-}
-
-Status missing_transport(const std::string& name) {
-  for (const auto& [missing, why] : kMissing)
-    if (missing == name)
-      return invalid_usage("TUTTI_TRANSPORT asks for {}, which is not available: {}{}; there are shm, tcp and self",
-                           name, why, name == "verbs" || name == "ucx" ? ", and " + rdma_devices() : "");
-  return invalid_usage("TUTTI_TRANSPORT asks for {}, which this build does not have; it has shm, tcp and self", name);
-}
-
-// TUTTI_TRANSPORT's order, or ours; "self" is always there and may be named.
-Result<std::vector<const TransportRow*>> allowed_transports(const NameList& wanted) {
-  std::vector<const TransportRow*> rows;
-  const auto find = [](std::string_view name) {
-    return std::find_if(std::begin(kTransports), std::end(kTransports), [&](auto& row) { return row.name == name; });
-  };
-  for (const std::string& name : wanted.names)
-    if (!wanted.exclude && name != "self" && find(name) == std::end(kTransports)) return missing_transport(name);
-  if (wanted.exclude || wanted.empty()) {
-    for (const TransportRow& row : kTransports)
-      if (wanted.allows(row.name)) rows.push_back(&row);
-  } else {
-    for (const std::string& name : wanted.names)
-      if (name != "self") rows.push_back(find(name));
-  }
-  return rows;
-}
 
 // Of a set of cores on a rank's card: as many as sched_getaffinity() tells of.
 constexpr uint32_t kMostCoreWords = 1024 / 64;
@@ -81,8 +29,8 @@ Wiring::~Wiring() = default;
 std::string Wiring::describe(Rank rank) const { return tutti::describe(members_[rank]); }
 
 Result<std::unique_ptr<Wiring>> Wiring::create(const Config& config, std::vector<std::byte> key, Control& control,
-                                               Rank self, Rank nranks) {
-  std::unique_ptr<Wiring> wiring(new Wiring(self, nranks));
+                                               Rank self, Rank nranks, Device* device) {
+  std::unique_ptr<Wiring> wiring(new Wiring(self, nranks, device));
   wiring->members_ = control.members();
   // Measured costs are compared by value: ranks may have them in files of different names.
   std::optional<Parameters> tuned;
@@ -93,8 +41,11 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const Config& config, std::vector
   std::vector<std::string> agreement = config.agreement();
   agreement.push_back(tuned ? fmt::format("TUTTI_TUNING_FILE with contents {:016x}", hash_of(*tuned))
                             : "no TUTTI_TUNING_FILE");
-  TUTTI_TRY_ASSIGN(const std::string host, host_identity());
-  TUTTI_TRY(wiring->make_offers({config, std::move(key), self, nranks}));
+  TUTTI_TRY_ASSIGN(std::string host, host_identity());
+  if (device && device->node() != 0) host += fmt::format("/simulated node {}", device->node());
+  const TransportContext context{config, std::move(key), self, nranks};
+  TUTTI_TRY(wiring->make_offers(context));
+  TUTTI_TRY(wiring->make_device_ends(context));
   TUTTI_TRY_ASSIGN(const auto cards, control.exchange(wiring->own_card(host, agreement)));
   TUTTI_TRY(wiring->read_cards(cards, agreement));
   TUTTI_TRY(wiring->set_peers());
@@ -109,13 +60,9 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const Config& config, std::vector
 Status Wiring::make_offers(const TransportContext& context) {
   loopback_ = make_self_transport(context);
   TUTTI_TRY_ASSIGN(const auto rows, allowed_transports(context.config.transport));
-  for (const TransportRow& row : kTransports)
-    if (std::ranges::find(rows, &row) == rows.end())
-      left_out_ += fmt::format("; not {}: TUTTI_TRANSPORT leaves it out", row.name);
-  for (const auto& [name, why] : kMissing)
-    if (name != "sim") left_out_ += fmt::format("; not {}: {}", name, why);
+  left_out_ = left_out_text(rows);
   for (const TransportRow* row : rows) {
-    auto made = row->make(context);
+    auto made = row->make(context, device_);
     // A wrong setting is the user's to mend; anything else only takes this transport away.
     if (!made.ok() && made.status().code() == tuttiInvalidUsage) return made.status();
     if (made.ok())
@@ -126,9 +73,25 @@ Status Wiring::make_offers(const TransportContext& context) {
   return {};
 }
 
+// A rank reaches itself by p2p even where the configuration leaves p2p out.
+Status Wiring::make_device_ends(const TransportContext& context) {
+  if (!device_) return {};
+  device_event_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!device_event_) return system_error("eventfd", errno, "raise the limit of open files (ulimit -n)");
+  for (const Offer& offer : offers_)
+    if (offer.name == "p2p") p2p_ = static_cast<P2pTransport*>(offer.transport.get());
+  if (p2p_) return {};
+  TUTTI_TRY_ASSIGN(auto made, make_p2p_transport(context, *device_));
+  p2p_ = made.get();
+  own_p2p_ = std::move(made);
+  return {};
+}
+
 std::vector<std::byte> Wiring::own_card(const std::string& host, const std::vector<std::string>& agreement) const {
   ByteWriter writer;
   writer.put_string(host);
+  writer.put<uint8_t>(device_ ? 1 : 0);
+  writer.put<uint64_t>(p2p_ ? p2p_->max_message_bytes() : 0);
   const CoreSet cores = usable_cores();
   writer.put(cores.quota_cores);
   writer.put(static_cast<uint32_t>(cores.words.size()));
@@ -165,6 +128,8 @@ Status Wiring::read_cards(const std::vector<std::vector<std::byte>>& blobs, cons
     ByteReader reader(blobs[r]);
     RankCard card;
     card.host = reader.get_string();
+    card.has_device = reader.get<uint8_t>() != 0;
+    card.device_slot_bytes = reader.get<uint64_t>();
     card.cores.quota_cores = reader.get<uint32_t>();
     card.cores.words.resize(std::min(reader.get<uint32_t>(), kMostCoreWords));
     for (uint64_t& word : card.cores.words) word = reader.get<uint64_t>();
@@ -195,6 +160,7 @@ Status Wiring::set_peers() {
     for (const RankCard& card : cards_) addresses.push_back(card.ways[i].address);
     TUTTI_TRY(offers_[i].transport->set_peers(std::move(addresses), descriptions));
   }
+  if (own_p2p_) TUTTI_TRY(own_p2p_->set_peers(std::vector<std::vector<std::byte>>(nranks_), descriptions));
   return loopback_->set_peers(std::vector<std::vector<std::byte>>(nranks_), std::move(descriptions));
 }
 
@@ -203,7 +169,8 @@ std::vector<std::byte> Wiring::usable_offers() const {
   std::vector<std::byte> usable(nranks_);
   for (uint32_t r = 0; r < nranks_; ++r)
     for (size_t i = 0; i < offers_.size(); ++i)
-      if (offers_[i].transport && offers_[i].transport->unreachable_reason(Rank{r}).empty())
+      if (offers_[i].transport && offers_[i].transport->unreachable_reason(Rank{r}).empty() &&
+          (cards_[r].host == cards_[self_].host || !stays_in_a_node(offers_[i].name)))
         usable[r] |= std::byte{1} << i;
   return usable;
 }
@@ -213,8 +180,8 @@ namespace {
 constexpr size_t kNoRoute = SIZE_MAX;
 
 // The most preferred offer that both ends of (a, b) can use.
-size_t route_between(const std::vector<std::vector<std::byte>>& usable, uint32_t a, uint32_t b) {
-  const auto both = std::to_integer<unsigned>(usable[a][b] & usable[b][a]);
+size_t route_between(const std::vector<std::vector<std::byte>>& usable, uint32_t a, uint32_t b, unsigned among = ~0u) {
+  const auto both = std::to_integer<unsigned>(usable[a][b] & usable[b][a]) & among;
   return both == 0 ? kNoRoute : static_cast<size_t>(__builtin_ctz(both));
 }
 
@@ -232,14 +199,19 @@ Status Wiring::choose_routes(const std::vector<std::vector<std::byte>>& usable) 
   for (uint32_t r = 0; r < nranks_; ++r)
     if (usable[r].size() != nranks_) return fail(tuttiInternalError, "{} sent a malformed answer", describe(Rank{r}));
   route_.assign(nranks_, kNoRoute);
+  host_route_.assign(nranks_, kNoRoute);
+  unsigned for_hosts = ~0u;
+  for (size_t i = 0; i < offers_.size(); ++i)
+    if (offers_[i].name == "p2p") for_hosts &= ~(1u << i);
   for (uint32_t r = 0; r < nranks_; ++r) {
     if (r == self_) continue;
     route_[r] = route_between(usable, self_, r);
+    host_route_[r] = route_between(usable, self_, r, for_hosts);
     if (route_[r] != kNoRoute) continue;
     std::string reasons;
     for (size_t i = 0; i < offers_.size(); ++i)
       reasons += fmt::format("; {}: {}", offers_[i].name, why_not(i, Rank{r}));
-    return invalid_usage("no allowed transport connects {} and {}{}; TUTTI_TRANSPORT chooses among shm and tcp",
+    return invalid_usage("no allowed transport connects {} and {}{}; TUTTI_TRANSPORT chooses among p2p, shm and tcp",
                          describe(self_), describe(Rank{r}), reasons.empty() ? "; none is allowed" : reasons);
   }
   return {};
@@ -291,12 +263,24 @@ void Wiring::gather_links(const std::vector<std::vector<std::byte>>& usable) {
     }
   for (size_t i = 0; i < offers_.size(); ++i)
     if (used[i]) transport_list_ += fmt::format("{}{}", transport_list_.empty() ? "" : ",", offers_[i].name);
+  // One rank with a device is all of one.
+  all_p2p_ = std::ranges::all_of(cards_, &RankCard::has_device) && (transport_list_.empty() || transport_list_ == "p2p");
   if (transport_list_.empty()) transport_list_ = "self";
+  // A kernel's FIFOs, also those to itself and to its proxy, have slots of one size.
+  for (const RankCard& card : cards_)
+    if (card.has_device) facts_.max_message_bytes = std::min(facts_.max_message_bytes, card.device_slot_bytes);
+  if (device_) proxy_ = std::make_unique<Proxy>(*device_, *this, facts_.max_message_bytes);
+}
+
+Status Wiring::check_host_route(Rank peer) const {
+  if (peer == self_ || host_route_[peer] != kNoRoute) return {};
+  return invalid_usage("only p2p connects {} and {}, which the host itself cannot use", describe(self_), describe(peer));
 }
 
 Result<SendEnd*> Wiring::send_end(const Peer& peer) {
   std::unique_ptr<SendEnd>& end = sends_[link_key(peer)];
   if (!end) {
+    TUTTI_TRY(check_host_route(peer.rank));
     TUTTI_TRY_ASSIGN(auto link, use_transport(peer.rank).open_send(peer.rank, peer.channel));
     end = std::make_unique<SendEnd>();
     end->link = std::move(link);
@@ -308,37 +292,55 @@ Result<SendEnd*> Wiring::send_end(const Peer& peer) {
 Result<RecvLink*> Wiring::recv_link(const Peer& peer) {
   std::unique_ptr<RecvLink>& link = recvs_[link_key(peer)];
   if (!link) {
+    TUTTI_TRY(check_host_route(peer.rank));
     TUTTI_TRY_ASSIGN(link, use_transport(peer.rank).open_recv(peer.rank, peer.channel));
   }
   return link.get();
 }
 
 Transport& Wiring::use_transport(Rank peer) {
-  Transport& transport = transport_for(peer);
+  Transport& transport = host_transport_for(peer);
   if (std::find(in_use_.begin(), in_use_.end(), &transport) == in_use_.end()) {
     in_use_.push_back(&transport);
-    if (peer != self_ && !offers_[route_[peer]].mapped) pushing_.push_back(&transport);
+    if (peer != self_ && !offers_[host_route_[peer]].mapped) pushing_.push_back(&transport);
   }
   return transport;
 }
 
 Status Wiring::progress() {
   for (Transport* transport : pushing_) TUTTI_TRY(transport->progress());
+  if (proxy_ && proxy_->used()) TUTTI_TRY(proxy_->progress());
   return {};
 }
 
 bool Wiring::drained() const {
+  if (proxy_ && !proxy_->drained()) return false;
   return std::all_of(pushing_.begin(), pushing_.end(), [](const Transport* transport) { return transport->drained(); });
 }
 
 bool Wiring::prepare_wait(std::vector<pollfd>& descriptors) {
-  bool quiet = true;
+  // A kernel that posts to the proxy wakes nobody: give up the core, but only for a moment.
+  bool quiet = !proxy_ || !proxy_->used();
+  if (!quiet) ::sched_yield();
+  if (device_) descriptors.push_back({device_event_.get(), POLLIN, 0});
   for (Transport* transport : in_use_) quiet &= transport->prepare_wait(descriptors);
   return quiet;
 }
 
 void Wiring::finish_wait() {
   for (Transport* transport : in_use_) transport->finish_wait();
+  uint64_t ended;
+  if (device_) [[maybe_unused]] const auto read = ::read(device_event_.get(), &ended, sizeof ended);
+}
+
+bool Wiring::by_p2p(Rank peer) const { return peer == self_ || offers_[route_[peer]].name == "p2p"; }
+
+Result<dev::SendFifo> Wiring::send_fifo(const Peer& peer) {
+  return by_p2p(peer.rank) ? p2p_->send_fifo(peer) : proxy_->send_fifo(peer);
+}
+
+Result<dev::RecvFifo> Wiring::recv_fifo(const Peer& peer) {
+  return by_p2p(peer.rank) ? p2p_->recv_fifo(peer) : proxy_->recv_fifo(peer);
 }
 
 Status Wiring::check_peers() {

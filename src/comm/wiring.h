@@ -6,6 +6,9 @@
 
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/roster.h"
+#include "base/fd.h"
+#include "cuda/device.h"
+#include "cuda/proxy.h"
 #include "engine/link_source.h"
 #include "plan/rank_order.h"
 #include "topo/caches.h"
@@ -14,15 +17,23 @@
 
 namespace tutti {
 
-class Wiring final : public LinkSource {
+class P2pTransport;
+
+class Wiring final : public LinkSource, private FifoSource {
  public:
   // Collective over all ranks of `control`. Errors name the transports, and why each does not serve.
   static Result<std::unique_ptr<Wiring>> create(const Config& config, std::vector<std::byte> key, Control& control,
-                                                Rank self, Rank nranks);
+                                                Rank self, Rank nranks, Device* device);
   ~Wiring() override;
 
   Result<SendEnd*> send_end(const Peer& peer) override;
   Result<RecvLink*> recv_link(const Peer& peer) override;
+
+  // Of a rank with a device: FIFOs for its kernels, and the descriptor that becomes readable when one of them has ended.
+  FifoSource& fifos() { return *this; }
+  int device_event() const { return device_event_.get(); }
+  // Every rank has a device, and all of them reach each other.
+  bool all_p2p() const { return all_p2p_; }
 
   const Facts& facts() const { return facts_; }
   // Where each rank stands in plans.
@@ -50,7 +61,9 @@ class Wiring final : public LinkSource {
   };
   // What a rank tells the others of itself.
   struct RankCard {
-    std::string host;  // host_identity()
+    std::string host;  // host_identity(), and the simulated node
+    bool has_device = false;
+    uint64_t device_slot_bytes = 0;
     CoreSet cores;
     Caches caches;
     struct Way {
@@ -60,11 +73,21 @@ class Wiring final : public LinkSource {
     };
     std::vector<Way> ways;  // one for each of offers_
   };
-  Wiring(Rank self, Rank nranks) : self_(self), nranks_(nranks) {}
+  Wiring(Rank self, Rank nranks, Device* device) : self_(self), nranks_(nranks), device_(device) {}
+  Result<dev::SendFifo> send_fifo(const Peer& peer) override;
+  Result<dev::RecvFifo> recv_fifo(const Peer& peer) override;
+  // Whose memory this rank's kernels reach.
+  bool by_p2p(Rank peer) const;
+  Status check_host_route(Rank peer) const;
+  Status make_device_ends(const TransportContext& context);
   Status make_offers(const TransportContext& context);
   // The transport that serves `peer`, from now on in use.
   Transport& use_transport(Rank peer);
   Transport& transport_for(Rank peer) const { return peer == self_ ? *loopback_ : *offers_[route_[peer]].transport; }
+  // For links of the host: p2p has none.
+  Transport& host_transport_for(Rank peer) const {
+    return peer == self_ ? *loopback_ : *offers_[host_route_[peer]].transport;
+  }
   std::vector<std::byte> own_card(const std::string& host, const std::vector<std::string>& agreement) const;
   Status read_cards(const std::vector<std::vector<std::byte>>& blobs, const std::vector<std::string>& agreement);
   Status check_agreement(const std::vector<std::string>& mine, const std::vector<std::string>& theirs, Rank peer) const;
@@ -86,7 +109,14 @@ class Wiring final : public LinkSource {
   std::string left_out_;       // the transports that are none of them, and why
   std::unique_ptr<Transport> loopback_;
   std::vector<RankCard> cards_;
-  std::vector<size_t> route_;  // by peer: index into offers_
+  std::vector<size_t> route_;       // by peer: index into offers_
+  std::vector<size_t> host_route_;  // the same without p2p
+  Device* const device_;            // null: none
+  Fd device_event_;
+  P2pTransport* p2p_ = nullptr;  // owned by its offer, or by own_p2p_ where the configuration does not offer it
+  std::unique_ptr<Transport> own_p2p_;
+  std::unique_ptr<Proxy> proxy_;
+  bool all_p2p_ = false;
   Facts facts_;
   RankOrder order_;
   int ranks_here_ = 1, cores_here_ = 1;

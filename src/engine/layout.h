@@ -19,6 +19,16 @@ struct Extent {
   uint64_t count = 0;
 };
 
+// From one chunk of a block of `block_count` elements to the next: aligned to lines where chunks are long.
+constexpr uint64_t chunk_stride(uint64_t block_count, uint32_t chunks_per_block, uint32_t element_bytes) {
+  constexpr uint64_t kLineBytes = 64;
+  constexpr uint64_t kAlignFromBytes = 8 * kLineBytes;  // below this, aligning would leave some ranks without work
+  const uint64_t stride = (block_count + chunks_per_block - 1) / chunks_per_block;
+  if (stride * element_bytes < kAlignFromBytes) return stride;
+  const uint64_t line = kLineBytes / element_bytes;
+  return (stride + line - 1) / line * line;
+}
+
 struct BlockTable {
   uint64_t block_count = 0;            // elements of each block, where there is no table
   std::span<const uint64_t> counts;    // else: elements of block b
@@ -43,7 +53,6 @@ class Layout {
   uint64_t longest_chunk() const;
 
  private:
-  uint64_t chunk_stride(uint64_t block_count) const;
   Extent cut_chunk(ChunkId id) const;
 
   BlockTable blocks_;

@@ -21,7 +21,7 @@ struct Step {
   bool complete = false;
 
   // The chunk (and the buffer whose grid it lies in; none: the wide one) that gives the message its size.
-  bool sized_by_load() const { return load_from != Buffer::none || store_to == Buffer::none; }
+  constexpr bool sized_by_load() const { return load_from != Buffer::none || store_to == Buffer::none; }
 };
 
 // Where a lane stands. Value-initialised: at the start.
@@ -34,25 +34,25 @@ struct Cursor {
 inline bool at_end(const Lane& lane, const Cursor& cursor) { return cursor.move >= lane.moves.size(); }
 
 // value mod modulus, for value < 2 * modulus: a division takes longer than the rest of a step's decoding.
-inline uint32_t wrap(uint32_t value, uint32_t modulus) { return value < modulus ? value : value - modulus; }
+constexpr uint32_t wrap(uint32_t value, uint32_t modulus) { return value < modulus ? value : value - modulus; }
 
 // The k-th peer slot from `first` on, mod the number of peers. k <= the number of peers.
 inline PeerSlot slot_after(const Lane& lane, PeerSlot first, uint32_t k) {
   return PeerSlot{static_cast<uint16_t>(wrap(first + k, static_cast<uint32_t>(lane.peers.size())))};
 }
 
-inline uint32_t walk(const ChunkWalk& w, uint32_t iteration, uint32_t chunks) {
+constexpr uint32_t walk(const ChunkWalk& w, uint32_t iteration, uint32_t chunks) {
   if (iteration == 0) return static_cast<uint32_t>(w.first);
   const int64_t m = chunks;
   const int64_t c = (w.first + static_cast<int64_t>(iteration) * w.step) % m;
   return static_cast<uint32_t>(c < 0 ? c + m : c);
 }
 
-// Requires !at_end. O(1).
-inline Step decode(const Plan& plan, const Lane& lane, const Cursor& cursor) {
-  const Move& m = lane.moves[cursor.move];
-  const int64_t npeers = lane.peers.empty() ? 1 : static_cast<int64_t>(lane.peers.size());
-  const int64_t shift = static_cast<int64_t>(cursor.iteration) * m.peer_step;
+// Iteration `iteration` of `m`, in a lane of `peers` peer slots. O(1). Constant expressions may be called in kernels too:
+// src/cuda decodes by this function.
+constexpr Step decode(const Move& m, uint32_t iteration, uint32_t peers, uint32_t chunks, uint32_t scratch_chunks) {
+  const int64_t npeers = peers == 0 ? 1 : peers;
+  const int64_t shift = static_cast<int64_t>(iteration) * m.peer_step;
   const auto slot = [&](uint16_t first) {
     if (shift == 0) return PeerSlot{first};
     const int64_t s = (first + shift) % npeers;
@@ -68,11 +68,17 @@ inline Step decode(const Plan& plan, const Lane& lane, const Cursor& cursor) {
   step.load_from = m.load_from;
   step.store_to = m.store_to;
   // Scratch chunks are walked mod their own number.
-  const auto modulus = [&](Buffer b) { return b == Buffer::scratch ? plan.scratch_chunks : plan.chunks; };
-  step.load = ChunkId{walk(m.load, cursor.iteration, modulus(m.load_from))};
-  step.store = ChunkId{walk(m.store, cursor.iteration, modulus(m.store_to))};
+  const auto modulus = [&](Buffer b) { return b == Buffer::scratch ? scratch_chunks : chunks; };
+  step.load = ChunkId{walk(m.load, iteration, modulus(m.load_from))};
+  step.store = ChunkId{walk(m.store, iteration, modulus(m.store_to))};
   step.complete = m.complete != 0;
   return step;
+}
+
+// Requires !at_end.
+inline Step decode(const Plan& plan, const Lane& lane, const Cursor& cursor) {
+  return decode(lane.moves[cursor.move], cursor.iteration, static_cast<uint32_t>(lane.peers.size()), plan.chunks,
+                plan.scratch_chunks);
 }
 
 inline void advance(const Lane& lane, Cursor& cursor) {

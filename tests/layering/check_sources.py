@@ -2,7 +2,7 @@
 
 usage: check_sources.py SOURCE_ROOT
 
-  layers      which folder may include which, and that only src/comm/wiring.cc names concrete transports
+  layers      which folder may include which, and that only wiring names concrete transports
   calls       no getenv outside the two places that read the environment, no sleep, no rand, no printing from the
               library, no clock but base/clock
   sizes       files up to 450 lines, functions up to 80; ratchet.txt lists what is tolerated
@@ -28,12 +28,16 @@ LAYERS = {
     "algorithms": ["src/base", "src/plan", "src/topo/fabric.h"],
     "transports": ["src/base", "transports/transport.h"],
     "src/engine": ["src/base", "src/plan", "src/reduce", "transports/transport.h"],
+    # Devices: kernels and what launches them.
+    "src/cuda": ["src/base", "src/plan", "src/reduce", "src/engine", "transports/transport.h"],
+    "transports/p2p": ["src/base", "transports/transport.h", "src/plan", "src/engine", "src/cuda"],
     # Pure: what an operation costs and which is cheapest, from facts that src/comm gathers.
     "src/tune": ["src/base", "src/plan", "src/topo", "algorithms"],
-    "src/comm": ["src/base", "src/plan", "src/topo", "src/tune", "src/reduce", "src/bootstrap", "src/engine", "algorithms",
-                 "transports/transport.h"],
-    "src/comm/wiring.cc": ["src/base", "src/plan", "src/topo", "src/tune", "src/reduce", "src/bootstrap", "src/engine", "algorithms",
-                           "src/comm", "transports"],
+    "src/comm": ["src/base", "src/plan", "src/topo", "src/tune", "src/reduce", "src/bootstrap", "src/engine", "src/cuda",
+                 "algorithms", "transports/transport.h"],
+    "src/comm/wiring.cc": ["src/base", "src/plan", "src/topo", "src/tune", "src/reduce", "src/bootstrap", "src/engine", "src/cuda",
+                           "algorithms", "src/comm", "transports"],
+    "src/comm/transport_rows.cc": ["src/base", "src/cuda", "src/comm", "transports"],
     # CommInitFromEnv: the launcher's environment is read where the process meets the library.
     "src/api": ["src/base", "src/comm", "src/bootstrap/launcher.h"],
     # Tools use the public header; `tutti` also prints what is pure: plans, algorithms, predictions, the table of variables.

@@ -58,16 +58,38 @@ Status Bench::prepare() {
   if (!send_.valid() || !recv_.valid())
     return fail(tuttiSystemError, "not enough memory for two buffers of {} bytes; give a smaller --maxbytes (-e)",
                 options_.max_bytes);
+  int device = -1;
+  TUTTI_TRY(library_status(tuttiCommDevice(member_.comm, &device), "tuttiCommDevice", member_.comm));
+  on_device_ = device >= 0;
+  if (on_device_)
+    for (DeviceMemory* memory : {&device_send_, &device_recv_})
+      TUTTI_TRY(memory->allocate(options_.max_bytes + 2 * kGuardBytes));
   if (options_.register_buffers) {
-    for (Buffer* buffer : {&send_, &recv_}) {
+    for (std::byte* data : {send_data(), recv_data()}) {
       void* handle = nullptr;
-      TUTTI_TRY(library_status(tuttiCommRegister(member_.comm, buffer->data(), buffer->bytes(), &handle),
-                               "tuttiCommRegister", member_.comm));
+      TUTTI_TRY(library_status(tuttiCommRegister(member_.comm, data, options_.max_bytes, &handle), "tuttiCommRegister",
+                               member_.comm));
       registrations_.push_back(handle);
     }
   }
   if (options_.blocking == 0) TUTTI_TRY(library_status(tuttiStreamCreate(&stream_), "tuttiStreamCreate"));
   return {};
+}
+
+// Guard zones and all.
+Status Bench::fill_buffers(const CheckedCall& call, const Pattern& pattern) {
+  fill(call, pattern, send_, recv_);
+  if (!on_device_) return {};
+  const size_t bytes = options_.max_bytes + 2 * kGuardBytes;
+  TUTTI_TRY(library_status(tuttiMemCopy(device_send_.data(), send_.data() - kGuardBytes, bytes), "tuttiMemCopy"));
+  return library_status(tuttiMemCopy(device_recv_.data(), recv_.data() - kGuardBytes, bytes), "tuttiMemCopy");
+}
+
+Status Bench::fetch_buffers() {
+  if (!on_device_) return {};
+  const size_t bytes = options_.max_bytes + 2 * kGuardBytes;
+  TUTTI_TRY(library_status(tuttiMemCopy(send_.data() - kGuardBytes, device_send_.data(), bytes), "tuttiMemCopy"));
+  return library_status(tuttiMemCopy(recv_.data() - kGuardBytes, device_recv_.data(), bytes), "tuttiMemCopy");
 }
 
 size_t Bench::count_of(tuttiDataType_t type, size_t bytes) const {
@@ -84,8 +106,8 @@ CheckedCall Bench::checked_call(const Task& task, bool in_place) const {
 Status Bench::call_once(const CheckedCall& call, const Task& task, size_t shift_elements, bool on_stream) {
   const size_t bytes = type_bytes(task.type);
   const Parts parts = parts_of(call);
-  std::byte* send = (call.in_place ? recv_ : send_).data() + (parts.send_first + shift_elements) * bytes;
-  std::byte* recv = recv_.data() + (parts.recv_first + shift_elements) * bytes;
+  std::byte* send = (call.in_place ? recv_data() : send_data()) + (parts.send_first + shift_elements) * bytes;
+  std::byte* recv = recv_data() + (parts.recv_first + shift_elements) * bytes;
   const Call c{send, recv, call.job, task.type, task.op, member_.comm, on_stream ? stream_ : nullptr};
   return library_status(collective_.call(c), collective_.name, member_.comm);
 }
@@ -139,11 +161,12 @@ Status Bench::check(const CheckedCall& call, const Task& task, uint64_t& wrong) 
     TUTTI_TRY(interrupted());
     const uint64_t seed = mix(task.seed + static_cast<uint64_t>(2 * pass + (call.in_place ? 1 : 0)));
     const Pattern pattern(task.type, task.operation, member_.nranks, seed);
-    fill(call, pattern, send_, recv_);
+    TUTTI_TRY(fill_buffers(call, pattern));
     TUTTI_TRY(library_status(tuttiBarrier(member_.comm, nullptr), "tuttiBarrier", member_.comm));
     TUTTI_TRY(call_once(call, task, 0, stream_ != nullptr));
     if (stream_ != nullptr)
       TUTTI_TRY(library_status(tuttiStreamSynchronize(stream_), "tuttiStreamSynchronize", member_.comm));
+    TUTTI_TRY(fetch_buffers());
     const Wrong found = find_wrong(call, pattern, send_, recv_);
     wrong += found.total();
     if (found.total() == 0) continue;
@@ -157,7 +180,7 @@ Status Bench::check(const CheckedCall& call, const Task& task, uint64_t& wrong) 
 
 Status Bench::measure(const Task& task, bool in_place, Measurement& measurement) {
   const CheckedCall call = checked_call(task, in_place);
-  fill(call, Pattern(task.type, task.operation, member_.nranks, task.seed), send_, recv_);
+  TUTTI_TRY(fill_buffers(call, Pattern(task.type, task.operation, member_.nranks, task.seed)));
   double seconds = 0;
   TUTTI_TRY(time_iterations(call, task, seconds));
   const size_t elements = std::max(call.window.send, call.window.recv);
@@ -204,7 +227,7 @@ Status Bench::warm_up(Task task) {
   for (const size_t bytes : {options_.max_bytes, options_.min_bytes}) {
     task.bytes = bytes;
     const CheckedCall call = checked_call(task, false);
-    fill(call, Pattern(task.type, task.operation, member_.nranks, task.seed), send_, recv_);
+    TUTTI_TRY(fill_buffers(call, Pattern(task.type, task.operation, member_.nranks, task.seed)));
     for (int i = 0; i < options_.warmup_iterations; ++i) {
       TUTTI_TRY(interrupted());
       TUTTI_TRY(iterate(call, task, stream_ != nullptr));

@@ -64,6 +64,10 @@ class Bench {
   Status iterate(const CheckedCall& call, const Task& task, bool on_stream);
   Status call_once(const CheckedCall& call, const Task& task, size_t shift_elements, bool on_stream);
   Status interrupted() const;
+  std::byte* send_data() { return on_device_ ? device_send_.data() + kGuardBytes : send_.data(); }
+  std::byte* recv_data() { return on_device_ ? device_recv_.data() + kGuardBytes : recv_.data(); }
+  Status fill_buffers(const CheckedCall& call, const Pattern& pattern);
+  Status fetch_buffers();
   bool speaks() const { return member_.rank == 0; }
 
   const PerfCollective& collective_;
@@ -72,7 +76,10 @@ class Bench {
   const Stop& stop_;
   RunRecord& record_;
   std::unique_ptr<Progress> progress_;
+  // What is filled and compared; and, of a rank on a device, what calls are given, of the same size.
   Buffer send_, recv_;
+  bool on_device_ = false;
+  DeviceMemory device_send_, device_recv_;
   std::vector<void*> registrations_;
   tuttiStream_t stream_ = nullptr;
   uint64_t wrong_here_ = 0, wrong_everywhere_ = 0;

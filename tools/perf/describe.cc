@@ -51,9 +51,7 @@ Status Bench::describe_ranks() {
   TUTTI_TRY(library_status(tuttiCommDevice(member_.comm, &mine.device), "tuttiCommDevice", member_.comm));
   copy_text(host_name(), mine.host);
   copy_text(processor_model(), mine.model);
-  TUTTI_TRY(library_status(tuttiAllReduce(ranks.data(), ranks.data(), ranks.size() * sizeof(RankRecord), tuttiUint8,
-                                          tuttiSum, member_.comm, nullptr),
-                           "tuttiAllReduce", member_.comm));
+  TUTTI_TRY(all_reduce_memory(member_, ranks.data(), ranks.size() * sizeof(RankRecord), tuttiUint8, 1, tuttiSum));
   if (!speaks()) return {};
   Header& header = record_.header;
   header.program = collective_.program;
@@ -63,7 +61,7 @@ Status Bench::describe_ranks() {
   TUTTI_TRY(library_status(tuttiGetVersion(&header.library_version), "tuttiGetVersion"));
   for (int r = 0; r < member_.nranks; ++r) {
     const RankRecord& rank = ranks[static_cast<size_t>(r)];
-    header.devices.push_back({r, 0, rank.pid, rank.host, rank.device, "host", rank.model});
+    header.devices.push_back({r, 0, rank.pid, rank.host, rank.device, rank.device < 0 ? "host" : "device", rank.model});
   }
   return {};
 }

@@ -235,6 +235,8 @@ int perf_main(int argc, char** argv, const PerfCollective& collective) {
     if (!status.ok()) complain(status);
     return status.ok() ? 0 : 1;
   }
+  constexpr int kKeepWhatIsSet = 0;
+  if (parsed.options.on_gpu) ::setenv("TUTTI_DEVICE", "cuda", kKeepWhatIsSet);
   Process process{.collective = collective, .options = parsed.options};
   if (const Status status = claim_report(process); !status.ok()) {
     if (process.report) withdraw(*process.report);

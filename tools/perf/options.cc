@@ -150,9 +150,9 @@ Status interpret_what(const Words& words, Options& o) {
 Status interpret(const Words& words, Options& o) {
   TUTTI_TRY(interpret_sizes(words, o));
   TUTTI_TRY(interpret_what(words, o));
-  if (words.gpus != 0)
-    return invalid_argument("--ngpus {}: this build has no GPU support; leave -g out, or give -g 0, for host memory",
-                            words.gpus);
+  if (words.gpus > 1)
+    return invalid_argument("--ngpus {}: a thread has one rank, with one GPU; give -g 1, and -t for more", words.gpus);
+  o.on_gpu = words.gpus == 1;
   if (words.graphs != 0)
     return invalid_argument("--cudagraph {}: this build has no CUDA graphs; leave -G out, or give -G 0", words.graphs);
   if (words.null_stream == 1 && o.blocking == 0) o.blocking = 2;

@@ -30,6 +30,7 @@ struct Options {
   bool cpu_time = false;
   Average average = Average::mean;
   bool register_buffers = false;
+  bool on_gpu = false;  // -g 1: as TUTTI_DEVICE=cuda, where that is not set
   std::string json_file;
 
   // min_bytes .. max_bytes by the step, ascending.

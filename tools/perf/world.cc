@@ -32,9 +32,28 @@ Status library_status(tuttiResult_t result, const char* call, tuttiComm_t comm) 
   return Status(result, fmt::format("{}: {}", call, sentence));
 }
 
+Status all_reduce_memory(const Member& member, void* data, size_t count, tuttiDataType_t type, size_t type_bytes,
+                         tuttiRedOp_t op) {
+  const auto sum = [&](void* memory) {
+    return library_status(tuttiAllReduce(memory, memory, count, type, op, member.comm, nullptr), "tuttiAllReduce",
+                          member.comm);
+  };
+  int device = -1;
+  TUTTI_TRY(library_status(tuttiCommDevice(member.comm, &device), "tuttiCommDevice", member.comm));
+  if (device < 0) return sum(data);
+  DeviceMemory memory;
+  TUTTI_TRY(memory.allocate(count * type_bytes));
+  TUTTI_TRY(library_status(tuttiMemCopy(memory.data(), data, count * type_bytes), "tuttiMemCopy"));
+  TUTTI_TRY(sum(memory.data()));
+  return library_status(tuttiMemCopy(data, memory.data(), count * type_bytes), "tuttiMemCopy");
+}
+
 Status all_reduce(const Member& member, double* values, size_t count, tuttiRedOp_t op) {
-  return library_status(tuttiAllReduce(values, values, count, tuttiFloat64, op, member.comm, nullptr), "tuttiAllReduce",
-                        member.comm);
+  return all_reduce_memory(member, values, count, tuttiFloat64, sizeof *values, op);
+}
+
+Status DeviceMemory::allocate(size_t bytes) {
+  return library_status(tuttiMemAlloc(&data_, bytes), "tuttiMemAlloc");
 }
 
 bool World::launched() {
@@ -64,9 +83,8 @@ Status World::meet(const Options& options) {
   // The others add zeros: a broadcast out of the one collective that every algorithm has.
   if (process == 0) TUTTI_TRY(library_status(tuttiGetUniqueId(&id_), "tuttiGetUniqueId"));
   if (processes == 1) return {};
-  return library_status(
-      tuttiAllReduce(id_.internal, id_.internal, sizeof(id_.internal), tuttiUint8, tuttiSum, first.comm, nullptr),
-      "tuttiAllReduce", first.comm);
+  return all_reduce_memory({process, processes, processes, first.comm}, id_.internal, sizeof(id_.internal), tuttiUint8, 1,
+                           tuttiSum);
 }
 
 Status World::join(const Options& options, int thread) {

@@ -23,11 +23,28 @@ struct Member {
   tuttiComm_t comm = nullptr;
 };
 
+// Memory of the library's, freed with the scope.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  DeviceMemory(const DeviceMemory&) = delete;
+  ~DeviceMemory() { tuttiMemFree(data_); }
+  Status allocate(size_t bytes);
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  void* data_ = nullptr;
+};
+
 // "call: library's sentence" as a failure, or success.
 Status library_status(tuttiResult_t result, const char* call, tuttiComm_t comm = nullptr);
 
 // Sums `values` over all ranks (or takes the least or the greatest) with the one collective that every algorithm has.
 Status all_reduce(const Member& member, double* values, size_t count, tuttiRedOp_t op);
+
+// The same of any elements, in place in host memory: by way of device memory where the rank works on that.
+Status all_reduce_memory(const Member& member, void* data, size_t count, tuttiDataType_t type, size_t type_bytes,
+                         tuttiRedOp_t op);
 
 class World {
  public:

@@ -1,0 +1,31 @@
+// The transports that a communicator may use between ranks. The one place, beside wiring.cc for the loopback, that names
+// concrete transports.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/config.h"
+#include "cuda/device.h"
+#include "transports/transport.h"
+
+namespace tutti {
+
+struct TransportRow {
+  std::string_view name;
+  bool mapped;     // its links are
+  bool in_a_node;  // it does not leave a node, which may be one of several simulated ones of a host
+  Result<std::unique_ptr<Transport>> (*make)(const TransportContext&, Device* device);
+};
+
+// TUTTI_TRANSPORT's, in its order, or all of this build, most preferred first; "self" is always there and may be named.
+// Refuses what this build has not, with the reason.
+Result<std::vector<const TransportRow*>> allowed_transports(const NameList& wanted);
+// "; not verbs: ..." for each transport that is not among `rows`.
+std::string left_out_text(const std::vector<const TransportRow*>& rows);
+// By the name of a row.
+bool stays_in_a_node(std::string_view name);
+
+}  // namespace tutti

@@ -104,11 +104,12 @@ def main():
         parser.add_argument(option, required=True)
     parser.add_argument("--root", type=Path)
     options = parser.parse_args()
+    options.build = Path(options.build).resolve()
     for program in ("dpkg-deb", "dpkg-shlibdeps", "nm", "pkg-config"):
         if shutil.which(program) is None:
             ranks.skip(f"{program} is not installed")
     with tempfile.TemporaryDirectory(prefix="tutti-cpack-") as folder:
-        run(options.cpack, "-G", "DEB", "-B", folder, "--config", Path(options.build) / "CPackConfig.cmake", cwd=options.build)
+        run(options.cpack, "-G", "DEB", "-B", folder, "--config", options.build / "CPackConfig.cmake", cwd=options.build)
         packages = {path.name.split("_")[0]: path for path in Path(folder).glob("*.deb")}
         if set(packages) != set(NAMES):
             sys.exit(f"FAILED: the packages are {sorted(packages)}, not {NAMES}")

@@ -289,9 +289,11 @@ class TuttiProcessGroup(dist.ProcessGroup):
     def barrier(self, opts: Any = None) -> TuttiWork | None:
         return self._issue("barrier", self._calls.barrier, [], opts)
 
-    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+    def monitored_barrier(self, timeout: timedelta | float | None = None, wait_all_ranks: bool = False) -> None:
         """A barrier that names the ranks that do not come."""
         self._monitored += 1
+        if isinstance(timeout, (int, float)):
+            timeout = timedelta(seconds=timeout)
         # None, and torch's negative number for it, mean the group's.
         limit = timeout if timeout is not None and timeout >= timedelta(0) else self._timeout
         barrier_by_store(self._store, f"monitored/{self._monitored}", self.rank(), self.size(), limit, wait_all_ranks)

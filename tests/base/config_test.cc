@@ -72,6 +72,7 @@ TEST(Config, GoodValuesReadBackAsTheyAreShown) {
       {"TUTTI_DEBUG", {{"none", "NONE"}, {"Version", "VERSION"}, {"INFO", "INFO"}, {"trace", "TRACE"}}},
       {"TUTTI_DEBUG_SUBSYS", {{"INIT,net", "INIT,NET"}, {"^coll", "^COLL"}, {"ALL", "ALL"}}},
       {"TUTTI_DEBUG_FILE", {{"/tmp/log.%h.%p", "/tmp/log.%h.%p"}, {"100%%", "100%%"}}},
+      {"TUTTI_TOPO_DUMP_FILE", {{"/tmp/%h.xml", "/tmp/%h.xml"}, {"/tmp/topo.json", "/tmp/topo.json"}}},
       {"TUTTI_SECRET_FILE", {{"/etc/key", "/etc/key"}}},
       {"TUTTI_JOB_ID", {{"a=b c", "a=b c"}}},
   };
@@ -149,6 +150,7 @@ TEST(Config, BadValuesAreRefusedWithWhatIsAllowed) {
       {"TUTTI_DEBUG_SUBSYS=^all,init,bootstrap,net,shm,tune,coll,env", "excludes all there is: ALL, INIT"},
       {"TUTTI_DEBUG_FILE=/tmp/%d", "not 'd'"},
       {"TUTTI_DEBUG_FILE=/tmp/x%", "may be followed by h"},
+      {"TUTTI_TOPO_DUMP_FILE=/tmp/%d", "not 'd'"},
   };
   for (const auto& [entry, fragment] : cases) EXPECT_THAT(refusal(entry), AllOf(HasSubstr(entry), HasSubstr(fragment)));
   EXPECT_THAT(refusal("TUTTI_JOB_ID=" + std::string(257, 'x')), HasSubstr("at most 256 bytes"));

@@ -1,7 +1,6 @@
 // The protocol with something left out, and kernels that must end early.
 //
-// The mutants pass every functional test on x86 without delayed stores: here the weather finds them; under
-// ThreadSanitizer races_test.py does, by the line.
+// The mutants pass every functional test on x86 without delayed stores: the weather finds them.
 #include <gtest/gtest.h>
 #include <sched.h>
 

@@ -1,5 +1,5 @@
-// The transports that a communicator may use between ranks. The one place, beside wiring.cc for the loopback, that names
-// concrete transports.
+// The transports that a communicator may use between ranks. The one place that names concrete transports, beside
+// wiring.cc for the loopback and for what only devices ask of p2p.
 #pragma once
 
 #include <memory>

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "comm/topology_dump.h"
 #include "comm/transport_rows.h"
+#include "transports/p2p/p2p.h"
 #include "transports/self/self.h"
 
 namespace tutti {

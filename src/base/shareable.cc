@@ -109,7 +109,7 @@ Result<std::shared_ptr<ShareableRegion>> ShareableRegion::map(pid_t owner, const
 }
 
 Result<std::byte*> allocate_shareable(size_t bytes) {
-  if (bytes > kMostBytes) return invalid_argument("{} bytes are more than any machine has", bytes);
+  if (bytes > kMostBytes) return system_error(fmt::format("mmap of {} bytes", bytes), ENOMEM);
   Regions& all = regions();
   auto region = ShareableRegion::create(bytes);
   const std::lock_guard lock(all.mutex);

@@ -39,7 +39,8 @@ TORCHRUN_OUTPUT = ("--redirects=1", "--tee=1")
 
 def clean_environment(**extra: str) -> dict:
     """This process's environment without anything that a launcher or a person set for ranks, plus `extra`."""
-    mine = re.compile(r"^(TUTTI_|OMPI_|PMI_|PMIX_|SLURM_|MPI_|HYDRA_|(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT)$)")
+    # PYTHONUNBUFFERED: a line and its end would be two writes, between which those of other ranks may come.
+    mine = re.compile(r"^(PYTHONUNBUFFERED$|TUTTI_|OMPI_|PMI_|PMIX_|SLURM_|MPI_|HYDRA_|(RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT)$)")
     return {**{name: value for name, value in os.environ.items() if not mine.match(name)}, **extra}
 
 

@@ -159,7 +159,7 @@ TEST(Options, BadInputIsOneLineThatSaysWhatIsAllowed) {
   EXPECT_THAT(bad({"--no-such-option"}), HasSubstr("--no-such-option"));
   EXPECT_THAT(bad({"stray"}), HasSubstr("stray"));
   EXPECT_THAT(bad({"-b"}), HasSubstr("minbytes"));
-  EXPECT_THAT(bad({"-g", "1"}), HasSubstr("no GPU support"));
+  EXPECT_THAT(bad({"-g", "-1"}), HasSubstr("ngpus"));
   EXPECT_THAT(bad({"-G", "1"}), HasSubstr("no CUDA graphs"));
 }
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import select
 import signal
@@ -154,9 +155,17 @@ class Report(PerfTest):
 
 class Trouble(PerfTest):
     def test_bad_command_line(self):
-        outcome = self.expect(run([program("allreduce"), "-g", 1]), 2)
+        outcome = self.expect(run([program("allreduce"), "--no-such-option"]), 2)
         self.assertEqual(outcome.out, "")
-        self.assertIn("no GPU support", outcome.err)
+        self.assertIn("--no-such-option", outcome.err)
+
+    def test_no_usable_gpu(self):
+        if pathlib.Path("/dev/nvidiactl").exists():
+            self.skipTest("there may be a GPU")
+        outcome = self.expect(run([program("allreduce"), "-g", 1]), 1)
+        self.assertEqual(outcome.out, "")
+        self.assertIn("there is no usable GPU", outcome.err)
+        self.assertEqual(len(outcome.err.strip().splitlines()), 1)
 
     def test_root_out_of_range(self):
         outcome = self.expect(run([program("reduce"), "-t", 2, "-r", 2, *SMALL]), 1)

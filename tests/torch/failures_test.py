@@ -56,7 +56,7 @@ if rank == 0:
     try:
         group.monitored_barrier(datetime.timedelta(seconds=1), True)
     except RuntimeError as error:
-        print(error)
+        print(error, flush=True)
 os._exit(0)
 """)
     assert "Ranks 1, 2 failed to pass monitoredBarrier" in results[0][1], results
@@ -72,12 +72,12 @@ if rank == 0:
     try:
         work.wait()
     except RuntimeError as error:
-        print("ended")
+        print("ended", flush=True)
 else:
     try:
         dist.barrier(); dist.barrier()
     except RuntimeError as error:
-        print("ended")
+        print("ended", flush=True)
 os._exit(0)
 """)
     assert all("ended" in out for _, out, _ in results), results

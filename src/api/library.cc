@@ -129,6 +129,9 @@ tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
   return api_call([&]() -> Status {
     TUTTI_TRY(check_stream(stream));
     if (!stream) return invalid_argument("stream is NULL; the calling thread's own order cannot be destroyed");
+    if (open_group_needs(*stream->impl))
+      return invalid_usage("the stream is needed by calls in this thread's open group; end the group with tuttiGroupEnd "
+                           "first");
     retire(stream);
     return {};
   });

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <new>
 #include <system_error>
 
 #include "base/host.h"
@@ -67,6 +68,15 @@ HubThread::~HubThread() {
 }
 
 void HubThread::run() {
+  try {
+    serve_until_told();
+  } catch (const std::bad_alloc&) {
+    // All that takes no memory: who loses the hub ends with an error.
+    peers_.clear();
+  }
+}
+
+void HubThread::serve_until_told() {
   std::vector<pollfd> descriptors;
   for (;;) {
     collect_descriptors(descriptors);

@@ -42,6 +42,7 @@ class HubThread final : public Hub {
   };
 
   void run();
+  void serve_until_told();
   int wait_ms(Nanoseconds now) const;
   void collect_descriptors(std::vector<pollfd>& descriptors) const;
   void check_deadlines(Nanoseconds now);

@@ -43,8 +43,6 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
 }
 
 Status Communicator::join() {
-  turn_event_.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  if (!turn_event_) return system_error("eventfd", errno, "raise the limit of open files (ulimit -n)");
   static const std::atomic<bool> never{false};  // nobody has a handle to abort yet
   const Introduction self{options_.rank, options_.nranks, host_name(), static_cast<int>(::getpid())};
   TUTTI_TRY_ASSIGN(control_, Control::join(options_.point, self, options_.config, never));
@@ -82,8 +80,10 @@ void Communicator::end_turn() {
   // All under the mutex, which a sleeper must get before it goes on, so that the communicator lives until it is released.
   std::lock_guard lock(idle_mutex_);
   turn_.fetch_add(kOneTurn, std::memory_order_release);
-  const uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(turn_event_.get(), &one, sizeof one);
+  if (const auto next = turn_events_.find(turn()); next != turn_events_.end() && next->second) {
+    const uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(next->second.get(), &one, sizeof one);
+  }
   idle_.notify_all();
 }
 
@@ -98,12 +98,27 @@ void Communicator::remove_waiter() {
   if (--waiters_ == 0) turn_.fetch_and(~kWaitedFor, std::memory_order_relaxed);
 }
 
-void Communicator::wait_for_turn(bool waiting) {
+int Communicator::wait_for_turn(uint64_t ticket) {
   std::lock_guard lock(idle_mutex_);
-  if (waiting) return add_waiter();
+  add_waiter();
+  Fd event;
+  if (spare_events_.empty()) {
+    event.reset(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));  // without one it looks again when the wait's time is over
+  } else {
+    event = std::move(spare_events_.back());
+    spare_events_.pop_back();
+  }
+  return (turn_events_[ticket] = std::move(event)).get();
+}
+
+void Communicator::end_wait_for_turn(uint64_t ticket) {
+  std::lock_guard lock(idle_mutex_);
   remove_waiter();
+  auto event = turn_events_.extract(ticket);
+  if (event.empty() || !event.mapped()) return;
   uint64_t count;
-  [[maybe_unused]] const auto read = ::read(turn_event_.get(), &count, sizeof count);
+  [[maybe_unused]] const auto read = ::read(event.mapped().get(), &count, sizeof count);
+  spare_events_.push_back(std::move(event.mapped()));
 }
 
 void Communicator::wait_until_turn(uint64_t ticket) {

@@ -68,9 +68,10 @@ class Communicator {
   uint64_t issue() { return issued_.fetch_add(1, std::memory_order_relaxed); }
   bool has_turn(uint64_t ticket) const { return turn() == ticket; }
   void end_turn();
-  // Readable when a turn has ended, for threads that wait for theirs.
-  int turn_descriptor() const { return turn_event_.get(); }
-  void wait_for_turn(bool waiting);
+  // For a thread that is about to sleep until this ticket's turn: a descriptor of its own, readable when it has come
+  // (negative where none is to be had). One for all would be read by whoever wakes first.
+  int wait_for_turn(uint64_t ticket);
+  void end_wait_for_turn(uint64_t ticket);
   // Blocks until this ticket's turn has come.
   void wait_until_turn(uint64_t ticket);
   // Blocks until all that was issued before has ended.
@@ -149,7 +150,8 @@ class Communicator {
   // The turn, times kOneTurn, plus kWaitedFor while a thread sleeps until it changes.
   static constexpr uint64_t kOneTurn = 2, kWaitedFor = 1;
   std::atomic<uint64_t> turn_{0};
-  Fd turn_event_;
+  std::map<uint64_t, Fd> turn_events_;  // of those who sleep, by ticket; under idle_mutex_
+  std::vector<Fd> spare_events_;        // to be used again
   std::mutex idle_mutex_;
   std::condition_variable idle_;
   int waiters_ = 0;  // guarded by idle_mutex_

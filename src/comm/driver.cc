@@ -57,6 +57,9 @@ Result<Progress> Run::advance() {
   if (state_ == State::waiting) {
     if (!batch_.comm->has_turn(batch_.ticket)) return Progress::blocked;
     state_ = State::ordered;
+    // Something has moved, even if no message has: who armed for the turn must arm for messages before it sleeps.
+    TUTTI_TRY_ASSIGN(const Progress progress, advance());
+    return progress == Progress::blocked ? Progress::moved : progress;
   }
   TUTTI_TRY(batch_.comm->wiring_in_turn().progress());
   Progress progress = Progress::blocked;
@@ -130,8 +133,7 @@ bool Run::prepare_wait(std::vector<pollfd>& descriptors) {
   if (state_ == State::finished) return true;
   descriptors.push_back({batch_.comm->control_descriptor(), POLLIN, 0});
   if (state_ == State::waiting) {
-    descriptors.push_back({batch_.comm->turn_descriptor(), POLLIN, 0});
-    batch_.comm->wait_for_turn(true);
+    descriptors.push_back({batch_.comm->wait_for_turn(batch_.ticket), POLLIN, 0});
     armed_ = Armed::turn;
     return true;
   }
@@ -142,7 +144,7 @@ bool Run::prepare_wait(std::vector<pollfd>& descriptors) {
 void Run::finish_wait() {
   // By what was armed, not by the state: the poll in between may have changed that.
   const Armed armed = std::exchange(armed_, Armed::nothing);
-  if (armed == Armed::turn) batch_.comm->wait_for_turn(false);
+  if (armed == Armed::turn) batch_.comm->end_wait_for_turn(batch_.ticket);
   if (armed == Armed::wiring) batch_.comm->wiring_in_turn().finish_wait();
 }
 

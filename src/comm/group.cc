@@ -119,6 +119,10 @@ bool open_group_needs(const Communicator& comm) {
          std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.comm == &comm; });
 }
 
+bool open_group_needs(const Stream& stream) {
+  return std::ranges::any_of(open_group.entries, [&](const Entry& entry) { return entry.stream == &stream; });
+}
+
 void call_off_open_group(const Status& why) {
   if (open_group.depth > 0 && open_group.refused.ok()) open_group.refused = why;
 }

@@ -21,6 +21,7 @@ Status accept(Status checked);
 
 // Whether the calling thread's open group holds calls on `comm`, or meetings, any of which may use it.
 bool open_group_needs(const Communicator& comm);
+bool open_group_needs(const Stream& stream);
 // Nothing of the calling thread's open group, if there is one, will be carried out; its end returns `why`.
 void call_off_open_group(const Status& why);
 

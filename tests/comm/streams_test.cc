@@ -151,6 +151,20 @@ TEST_P(Streams, TwoCommunicators) {
 }
 
 // Several threads call on one communicator of one rank: every call is carried out, one after the other.
+TEST(StreamErrors, DestroyWhileTheOpenGroupNeedsIt) {
+  const Ranks ranks(1);
+  ranks.run([](const Member& me) {
+    tuttiStream_t stream = nullptr;
+    ASSERT_DONE(tuttiStreamCreate(&stream));
+    float value = 3;
+    EXPECT_DONE(tuttiGroupStart());
+    EXPECT_DONE(tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, me.comm, stream));
+    EXPECT_THAT(problem(tuttiStreamDestroy(stream)), testing::HasSubstr("open group"));
+    EXPECT_DONE(tuttiGroupEnd());
+    EXPECT_DONE(tuttiStreamDestroy(stream));
+  });
+}
+
 TEST(StreamThreads, CallsFromSeveralThreadsTakeTurns) {
   const Environment environment;
   const Ranks ranks(1);
@@ -160,6 +174,20 @@ TEST(StreamThreads, CallsFromSeveralThreadsTakeTurns) {
       EXPECT_DONE(tuttiAllReduce(&value, &got, 1, tuttiInt32, tuttiSum, ranks[0], nullptr));
       EXPECT_EQ(got, k);
     }
+  });
+}
+
+// A wake-up lost at each turn costs 50 ms, the time after which waits look again: with that, these calls take longer than
+// a test may.
+TEST(StreamThreads, ManyCallsFromManyThreadsLoseNoWakeUp) {
+  constexpr int kThreads = 4, kCalls = 1000;
+  const Ranks ranks(3);
+  ranks.run([](const Member& me) {
+    in_threads(kThreads, [&](int) {
+      std::vector<float> values(1000, 1.0F);
+      for (int call = 0; call < kCalls; ++call)
+        EXPECT_DONE(tuttiAllReduce(values.data(), values.data(), values.size(), tuttiFloat32, tuttiMax, me.comm, nullptr));
+    });
   });
 }
 

@@ -148,7 +148,8 @@ TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nranks, const tuttiU
                                       tuttiComm_t* newcomm, const tuttiConfig_t* config);
 /* Waits for all operations issued on comm, on every stream; then compares this rank's last 32 collective calls with
  * those of the ranks that finalized or left before it, and fails with tuttiInvalidUsage, naming both, where two differ.
- * Does not need the peers to call it. */
+ * Does not need the peers to call it. Operations called on comm after it fail with tuttiInvalidUsage. Errors:
+ * tuttiInvalidUsage (comm is needed by calls of the thread's open group). */
 TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 /* Finalizes if need be and frees. Needs no peer. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);

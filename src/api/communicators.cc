@@ -53,7 +53,8 @@ Status init_rank(tuttiComm_t* comm, int nranks, const tuttiUniqueId& id, int ran
   if (!comm) return invalid_argument("comm is NULL; it receives the communicator");
   *comm = nullptr;
   if (nranks < 1) return invalid_argument("nranks is {}; it must be at least 1", nranks);
-  if (rank < 0 || rank >= nranks) return invalid_argument("rank is {}; with nranks {} it can be 0 to {}", rank, nranks, nranks - 1);
+  if (rank < 0 || rank >= nranks)
+    return invalid_argument("rank is {}; with nranks {} it can be 0 to {}", rank, nranks, nranks - 1);
   TUTTI_TRY_ASSIGN(CommunicatorOptions options, root_options(config));
   TUTTI_TRY_ASSIGN(options.point, decode_unique_id(id));
   options.rank = Rank{static_cast<uint32_t>(rank)};
@@ -69,7 +70,8 @@ Status init_all(tuttiComm_t* comms, int ndev, const int* devlist) {
   if (ndev < 1) return invalid_argument("ndev is {}; it must be at least 1", ndev);
   for (int i = 0; devlist && i < ndev; ++i)
     if (devlist[i] != -1)
-      return invalid_usage("devlist[{}] is device {}; this build has no CUDA devices, only the host (-1)", i, devlist[i]);
+      return invalid_usage("devlist[{}] is device {}; this build has no CUDA devices, only the host (-1)", i,
+                           devlist[i]);
   TUTTI_TRY_ASSIGN(const Config config, config_from_environment());
   TUTTI_TRY_ASSIGN(const MeetingPoint point, open_hub(config));
   const tuttiUniqueId id = encode(point);
@@ -101,7 +103,8 @@ Status init_from_environment(tuttiComm_t* comm, const tuttiConfig_t* config) {
 }
 
 Result<std::vector<uint32_t>> check_excluded(const int* ranks, int count, const Communicator& comm) {
-  if (count < 0 || (count > 0 && !ranks)) return invalid_argument("exclude_ranks is NULL or count ({}) negative", count);
+  if (count < 0 || (count > 0 && !ranks))
+    return invalid_argument("exclude_ranks is NULL or count ({}) negative", count);
   std::vector<uint32_t> excluded;
   for (int i = 0; i < count; ++i) {
     TUTTI_TRY(check_rank_argument(fmt::format("exclude_ranks[{}]", i).c_str(), ranks[i], comm));
@@ -112,6 +115,13 @@ Result<std::vector<uint32_t>> check_excluded(const int* ranks, int count, const 
   std::sort(excluded.begin(), excluded.end());
   excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
   return excluded;
+}
+
+Status check_not_in_open_group(tuttiComm_t comm) {
+  if (!open_group_needs(*comm->impl)) return {};
+  return invalid_usage(
+      "the communicator is needed by calls in this thread's open group; end the group with tuttiGroupEnd "
+      "first, or use tuttiCommAbort");
 }
 
 void free_handle(tuttiComm_t comm) {
@@ -174,8 +184,10 @@ tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* exclude_ranks, int co
     if (flags != TUTTI_SHRINK_DEFAULT && flags != TUTTI_SHRINK_ABORT)
       return invalid_argument("flags is {}; it can be TUTTI_SHRINK_DEFAULT (0) or TUTTI_SHRINK_ABORT (1)", flags);
     TUTTI_TRY_ASSIGN(std::vector<uint32_t> excluded, check_excluded(exclude_ranks, count, *comm->impl));
-    if (flags == TUTTI_SHRINK_DEFAULT) TUTTI_TRY(comm->impl->error());
-    else (void)comm->impl->latch(fail(tuttiRemoteError, "aborted by tuttiCommShrink"));
+    if (flags == TUTTI_SHRINK_DEFAULT)
+      TUTTI_TRY(comm->impl->error());
+    else
+      (void)comm->impl->latch(fail(tuttiRemoteError, "aborted by tuttiCommShrink"));
     *newcomm = nullptr;
     return submit_meeting([comm, excluded = std::move(excluded), newcomm, options = child_options(config)] {
       return hand_out(shrink(*comm->impl, excluded, options), newcomm);
@@ -208,15 +220,18 @@ tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int nranks, const tuttiUniqueId* i
       return invalid_argument("nranks is {}; the communicator already has {}", nranks,
                               static_cast<uint32_t>(comm->impl->nranks()));
     *newcomm = nullptr;
-    return submit_meeting([=, has_id = id != nullptr, copy = id ? *id : tuttiUniqueId{}, options = child_options(config)] {
-      return hand_out(grow(*comm->impl, Rank{static_cast<uint32_t>(nranks)}, has_id ? &copy : nullptr, options), newcomm);
-    });
+    return submit_meeting(
+        [=, has_id = id != nullptr, copy = id ? *id : tuttiUniqueId{}, options = child_options(config)] {
+          return hand_out(grow(*comm->impl, Rank{static_cast<uint32_t>(nranks)}, has_id ? &copy : nullptr, options),
+                          newcomm);
+        });
   });
 }
 
 tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
   return api_call([&]() -> Status {
     TUTTI_TRY(check_comm(comm));
+    TUTTI_TRY(check_not_in_open_group(comm));
     return comm->impl->finalize();
   });
 }
@@ -224,9 +239,7 @@ tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
 tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
   return api_call([&]() -> Status {
     TUTTI_TRY(check_comm(comm));
-    if (open_group_needs(*comm->impl))
-      return invalid_usage("the communicator is needed by calls in this thread's open group; end the group with "
-                           "tuttiGroupEnd first, or use tuttiCommAbort");
+    TUTTI_TRY(check_not_in_open_group(comm));
     free_handle(comm);
     return {};
   });

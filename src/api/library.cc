@@ -104,6 +104,8 @@ tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* buffer, size_t bytes, vo
     TUTTI_TRY(check_comm(comm));
     if (!handle) return invalid_argument("handle is NULL");
     if (!buffer || bytes == 0) return invalid_argument("the buffer is NULL or empty");
+    if (bytes > UINTPTR_MAX - reinterpret_cast<uintptr_t>(buffer))
+      return invalid_argument("a buffer at {} cannot have {} bytes: that is past the end of memory", buffer, bytes);
     return comm->impl->register_buffer(buffer, bytes, handle);
   });
 }
@@ -160,7 +162,7 @@ tuttiResult_t tuttiCommQueryChoice(tuttiComm_t comm, const char* collective, siz
     TUTTI_TRY_ASSIGN(request.type, check_type(type));
     // Tools say "sendrecv" of a pair of messages.
     const auto parsed = std::string_view(collective) == "sendrecv" ? Collective::send : parse_collective(collective);
-    if (!parsed) return invalid_argument("'{}' is no collective; all_reduce, broadcast and so on are", collective);
+    if (!parsed) return invalid_argument("'{}' is no collective; there are {}", collective, collective_names());
     request.collective = *parsed;
     request.in_block_count = request.out_block_count = count;
     const Communicator& c = *comm->impl;

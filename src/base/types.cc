@@ -1,5 +1,7 @@
 #include "base/types.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cctype>
 #include <string>
@@ -45,5 +47,6 @@ std::optional<ReduceOp> parse_reduce_op(std::string_view name) { return find_nam
 std::optional<Collective> parse_collective(std::string_view name) {
   return find_name<Collective>(kCollectiveNames, name);
 }
+std::string collective_names() { return fmt::format("{}", fmt::join(kCollectiveNames, ", ")); }
 
 }  // namespace tutti

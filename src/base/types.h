@@ -49,5 +49,7 @@ std::optional<DataType> parse_data_type(std::string_view name);
 std::optional<ReduceOp> parse_reduce_op(std::string_view name);
 // Also accepts the forms without underscores and in capitals: "allreduce", "AllReduce".
 std::optional<Collective> parse_collective(std::string_view name);
+// What parse_collective() knows, joined by commas.
+std::string collective_names();
 
 }  // namespace tutti

@@ -226,8 +226,13 @@ Result<Performance*> Communicator::start(const Request& request) {
 }
 
 Result<std::vector<std::vector<std::byte>>> Communicator::exchange(std::vector<std::byte> mine) {
-  std::lock_guard lock(control_mutex_);
-  return control_->exchange(std::move(mine));
+  auto theirs = [&] {
+    std::lock_guard lock(control_mutex_);
+    return control_->exchange(std::move(mine));
+  }();
+  // Some ranks may have what the others lack: there is no way back to an order that all agree on.
+  if (!theirs.ok()) return latch(theirs.status());
+  return theirs;
 }
 
 // ---- operations with a factor

@@ -79,6 +79,7 @@ class Communicator {
   // The same; then compares the last calls with those of the ranks that have finalized or left before this one. Waits for
   // the hub's answer, not for ranks.
   Status finalize();
+  bool finalized() const { return finalized_.load(std::memory_order_relaxed); }
 
   // ---- in turn
   // Starts `request` and gives what runs it. At most one unfinished execution for each (plan, peer) at a time.
@@ -145,6 +146,7 @@ class Communicator {
   mutable std::mutex error_mutex_;
   Status error_;
   std::atomic<bool> failed_{false};
+  std::atomic<bool> finalized_{false};
 
   std::atomic<uint64_t> issued_{0};
   // The turn, times kOneTurn, plus kWaitedFor while a thread sleeps until it changes.

@@ -166,6 +166,7 @@ std::vector<Call> Communicator::last_calls() const {
 }
 
 Status Communicator::finalize() {
+  finalized_.store(true, std::memory_order_relaxed);
   wait_until_turn(issue());
   const Status compared = failed() ? error() : compare_calls();
   end_turn();

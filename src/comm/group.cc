@@ -99,6 +99,8 @@ Status run_meetings(std::vector<std::function<Status()>> meetings) {
 
 Status submit(Communicator& comm, Request request, Stream* stream) {
   TUTTI_TRY(comm.error());
+  if (comm.finalized())
+    return invalid_usage("the communicator has been finalized by tuttiCommFinalize; all that is left is to destroy it");
   if (open_group.depth > 0) {
     open_group.entries.push_back({&comm, std::move(request), stream});
     return {};

@@ -1,7 +1,6 @@
 #include "comm/open_device.h"
 
-#include <dlfcn.h>
-
+#include "comm/plugin.h"
 #include "cuda/sim_device.h"
 
 namespace tutti {
@@ -14,19 +13,16 @@ Result<std::unique_ptr<Device>> open_simulated(const Config& config, Rank rank) 
   return make_sim_device(options);
 }
 
-// The plug-in beside the library, or wherever the loader finds it.
 Result<std::unique_ptr<Device>> open_gpu(const Config& config, Rank rank) {
-  constexpr const char* kPlugin = "libtutti_cuda.so";
-  void* plugin = ::dlopen(kPlugin, RTLD_NOW | RTLD_LOCAL);
-  if (!plugin)
-    return invalid_usage("there is no usable GPU: the plug-in {} cannot be loaded ({}); TUTTI_DEVICE=host or sim work "
-                         "without one",
-                         kPlugin, ::dlerror());
+  const auto symbol = plugin_symbol("cuda", "tutti_cuda_probe");
+  if (!symbol.ok())
+    return invalid_usage("there is no usable GPU: {}; TUTTI_DEVICE=host or sim work without one",
+                         symbol.status().message());
   // Fills `reason` (of `bytes`) and returns non-zero where there is no usable GPU.
   using Probe = int (*)(char* reason, size_t bytes);
-  const auto probe = reinterpret_cast<Probe>(::dlsym(plugin, "tutti_cuda_probe"));
-  char reason[256] = "the plug-in is of another version";
-  if (!probe || probe(reason, sizeof reason) != 0) return invalid_usage("there is no usable GPU: {}", reason);
+  char reason[256] = "";
+  if (reinterpret_cast<Probe>(symbol.value())(reason, sizeof reason) != 0)
+    return invalid_usage("there is no usable GPU: {}", reason);
   return invalid_usage("GPU {} answers, but this release runs its kernels only on simulated GPUs (TUTTI_DEVICE=sim)",
                        config.device.index.value_or(static_cast<int>(rank)));
 }
@@ -35,9 +31,12 @@ Result<std::unique_ptr<Device>> open_gpu(const Config& config, Rank rank) {
 
 Result<std::unique_ptr<Device>> open_device(const Config& config, Rank rank) {
   switch (config.device.kind) {
-    case DeviceChoice::Kind::sim: return open_simulated(config, rank);
-    case DeviceChoice::Kind::cuda: return open_gpu(config, rank);
-    case DeviceChoice::Kind::host: break;
+    case DeviceChoice::Kind::sim:
+      return open_simulated(config, rank);
+    case DeviceChoice::Kind::cuda:
+      return open_gpu(config, rank);
+    case DeviceChoice::Kind::host:
+      break;
   }
   return std::unique_ptr<Device>();
 }

@@ -73,7 +73,8 @@ class Telling final : public Waitable {
   Result<Progress> poll() override {
     (void)parent_.wiring_in_turn().progress();  // links to the dead fail; those to the survivors are asked by poll()
     Result<Progress> progress = execution_.poll();
-    if (progress.ok() && *progress == Progress::finished && !parent_.wiring_in_turn().drained()) return Progress::blocked;
+    if (progress.ok() && *progress == Progress::finished && !parent_.wiring_in_turn().drained())
+      return Progress::blocked;
     return progress;
   }
   bool prepare_wait(std::vector<pollfd>& descriptors) override {
@@ -89,6 +90,48 @@ class Telling final : public Waitable {
   Communicator& parent_;
   Execution& execution_;
 };
+
+// What the first survivor tells: the meeting point, and whom it excludes (a byte a rank), since ranks that exclude
+// differently must not meet.
+std::vector<std::byte> invitation(const MeetingPoint& point, const std::vector<uint32_t>& excluded, uint32_t nranks) {
+  std::vector<std::byte> told = bytes_of(encode(point));
+  told.resize(told.size() + nranks);
+  for (const uint32_t r : excluded) told[sizeof(tuttiUniqueId) + r] = std::byte{1};
+  return told;
+}
+
+std::string list_of_excluded(std::span<const std::byte> flags) {
+  std::string list;
+  for (size_t r = 0; r < flags.size(); ++r)
+    if (flags[r] != std::byte{0}) list += fmt::format("{}{}", list.empty() ? "" : ", ", r);
+  return list.empty() ? "nobody" : list;
+}
+
+// The point that the first of the survivors gives (which is `point` on that one).
+Result<MeetingPoint> tell_survivors(Communicator& parent, const std::vector<uint32_t>& survivors,
+                                    const std::vector<uint32_t>& excluded, const MeetingPoint& point) {
+  TUTTI_TRY_ASSIGN(auto telling, Execution::create(shrink_plan(survivors, parent.rank()), Collective::broadcast,
+                                                   parent.nranks(), parent.wiring_in_turn()));
+  const std::vector<std::byte> mine = invitation(point, excluded, parent.nranks());
+  std::vector<std::byte> told = mine;
+  Binding binding;
+  binding.in = binding.out = told.data();
+  binding.in_layout = binding.out_layout = Layout({told.size(), {}, {}}, 1, 1, 1);
+  binding.fold.type = DataType::uint8;
+  binding.tile_bytes = told.size();
+  binding.stamp.tag = told.size();
+  telling->start(binding);
+  Telling waitable(parent, *telling);
+  TUTTI_TRY(wait_until_finished(waitable, parent.wait_policy(), SteadyClock::instance()));
+  const auto ours = std::span(mine).subspan(sizeof(tuttiUniqueId));
+  const auto theirs = std::span(told).subspan(sizeof(tuttiUniqueId));
+  if (!std::ranges::equal(ours, theirs))
+    return invalid_usage(
+        "tuttiCommShrink: rank {} excludes {}, rank {} excludes {}; all ranks that remain must exclude the "
+        "same",
+        parent.rank(), list_of_excluded(ours), survivors.front(), list_of_excluded(theirs));
+  return point_of(std::span(told).first(sizeof(tuttiUniqueId)));
+}
 
 }  // namespace
 
@@ -135,31 +178,16 @@ Result<std::unique_ptr<Communicator>> shrink(Communicator& parent, const std::ve
   for (uint32_t r = 0; r < parent.nranks(); ++r)
     if (!std::binary_search(excluded.begin(), excluded.end(), r)) survivors.push_back(r);
   const auto own = std::find(survivors.begin(), survivors.end(), uint32_t{parent.rank()});
-  tuttiUniqueId id{};
+  MeetingPoint point;
   {
     const Turn turn(parent);
     if (own == survivors.begin()) {
-      TUTTI_TRY_ASSIGN(const MeetingPoint point, open_hub(parent.config()));
-      id = encode(point);
+      TUTTI_TRY_ASSIGN(point, open_hub(parent.config()));
     }
     if (survivors.size() > 1) {
-      TUTTI_TRY_ASSIGN(auto telling, Execution::create(shrink_plan(survivors, parent.rank()), Collective::broadcast,
-                                                       parent.nranks(), parent.wiring_in_turn()));
-      Binding binding;
-      binding.in = binding.out = reinterpret_cast<std::byte*>(id.internal);
-      const Layout layout({sizeof id.internal, {}, {}}, 1, 1, 1);
-      binding.in_layout = binding.out_layout = layout;
-      binding.fold.type = DataType::uint8;
-      binding.tile_bytes = sizeof id.internal;
-      // Ranks that exclude differently must not meet.
-      binding.stamp.tag = survivors.size();
-      for (uint32_t r : excluded) binding.stamp.tag = binding.stamp.tag * 0x9e3779b97f4a7c15ULL + r;
-      telling->start(binding);
-      Telling waitable(parent, *telling);
-      TUTTI_TRY(wait_until_finished(waitable, parent.wait_policy(), SteadyClock::instance()));
+      TUTTI_TRY_ASSIGN(point, tell_survivors(parent, survivors, excluded, point));
     }
   }
-  TUTTI_TRY_ASSIGN(const MeetingPoint point, decode_unique_id(id));
   return join_child(parent, point, Rank{static_cast<uint32_t>(own - survivors.begin())},
                     Rank{static_cast<uint32_t>(survivors.size())}, "shrunk", options);
 }
@@ -173,8 +201,9 @@ Result<std::unique_ptr<Communicator>> grow(Communicator& parent, Rank nranks, co
     TUTTI_TRY_ASSIGN(const auto ids, parent.exchange(id ? bytes_of(*id) : std::vector<std::byte>{}));
     const auto given = std::find_if(ids.begin(), ids.end(), [](const auto& bytes) { return !bytes.empty(); });
     if (given == ids.end())
-      return invalid_usage("tuttiCommGrow: no rank of the communicator passed an id; one must pass what "
-                           "tuttiCommGetUniqueId gave");
+      return invalid_usage(
+          "tuttiCommGrow: no rank of the communicator passed an id; one must pass what "
+          "tuttiCommGetUniqueId gave");
     TUTTI_TRY_ASSIGN(point, point_of(*given));
   }
   return join_child(parent, point, parent.rank(), nranks, "grown", options);

@@ -15,15 +15,16 @@ namespace tutti {
 
 struct TransportRow {
   std::string_view name;
-  bool mapped;     // its links are
-  bool in_a_node;  // it does not leave a node, which may be one of several simulated ones of a host
+  bool mapped;      // its links are
+  bool in_a_node;   // it does not leave a node, which may be one of several simulated ones of a host
+  bool when_named;  // taken only where TUTTI_TRANSPORT names it
   Result<std::unique_ptr<Transport>> (*make)(const TransportContext&, Device* device);
 };
 
-// TUTTI_TRANSPORT's, in its order, or all of this build, most preferred first; "self" is always there and may be named.
-// Refuses what this build has not, with the reason.
+// TUTTI_TRANSPORT's, in its order, or those that are taken unnamed, most preferred first; "self" is always there and
+// may be named. Refuses what no build has, with the reason.
 Result<std::vector<const TransportRow*>> allowed_transports(const NameList& wanted);
-// "; not verbs: ..." for each transport that is not among `rows`.
+// "; not shm: ..." for each transport that is not among `rows`.
 std::string left_out_text(const std::vector<const TransportRow*>& rows);
 // By the name of a row.
 bool stays_in_a_node(std::string_view name);

@@ -71,7 +71,18 @@ Status Wiring::make_offers(const TransportContext& context) {
     else
       offers_.push_back({row->name, row->mapped, nullptr, std::string(made.status().message())});
   }
-  return {};
+  return check_offers(context.config.transport);
+}
+
+// A rank that can offer nothing says so even where it is alone.
+Status Wiring::check_offers(const NameList& wanted) const {
+  std::string reasons;
+  for (const Offer& offer : offers_) {
+    if (offer.transport) return {};
+    reasons += fmt::format("; {}: {}", offer.name, offer.why_not);
+  }
+  if (reasons.empty() || std::ranges::find(wanted.names, "self") != wanted.names.end()) return {};
+  return invalid_usage("TUTTI_TRANSPORT allows none that is available here{}; shm and tcp always are", reasons);
 }
 
 // A rank reaches itself by p2p even where the configuration leaves p2p out.
@@ -212,8 +223,9 @@ Status Wiring::choose_routes(const std::vector<std::vector<std::byte>>& usable) 
     std::string reasons;
     for (size_t i = 0; i < offers_.size(); ++i)
       reasons += fmt::format("; {}: {}", offers_[i].name, why_not(i, Rank{r}));
-    return invalid_usage("no allowed transport connects {} and {}{}; TUTTI_TRANSPORT chooses among p2p, shm and tcp",
-                         describe(self_), describe(Rank{r}), reasons.empty() ? "; none is allowed" : reasons);
+    return invalid_usage(
+        "no allowed transport connects {} and {}{}; TUTTI_TRANSPORT chooses among p2p, shm, verbs, tcp and ucx",
+        describe(self_), describe(Rank{r}), reasons.empty() ? "; none is allowed" : reasons);
   }
   return {};
 }
@@ -265,7 +277,8 @@ void Wiring::gather_links(const std::vector<std::vector<std::byte>>& usable) {
   for (size_t i = 0; i < offers_.size(); ++i)
     if (used[i]) transport_list_ += fmt::format("{}{}", transport_list_.empty() ? "" : ",", offers_[i].name);
   // One rank with a device is all of one.
-  all_p2p_ = std::ranges::all_of(cards_, &RankCard::has_device) && (transport_list_.empty() || transport_list_ == "p2p");
+  all_p2p_ =
+      std::ranges::all_of(cards_, &RankCard::has_device) && (transport_list_.empty() || transport_list_ == "p2p");
   if (transport_list_.empty()) transport_list_ = "self";
   // A kernel's FIFOs, also those to itself and to its proxy, have slots of one size.
   for (const RankCard& card : cards_)
@@ -275,7 +288,8 @@ void Wiring::gather_links(const std::vector<std::vector<std::byte>>& usable) {
 
 Status Wiring::check_host_route(Rank peer) const {
   if (peer == self_ || host_route_[peer] != kNoRoute) return {};
-  return invalid_usage("only p2p connects {} and {}, which the host itself cannot use", describe(self_), describe(peer));
+  return invalid_usage("only p2p connects {} and {}, which the host itself cannot use", describe(self_),
+                       describe(peer));
 }
 
 Result<SendEnd*> Wiring::send_end(const Peer& peer) {
@@ -331,7 +345,8 @@ bool Wiring::prepare_wait(std::vector<pollfd>& descriptors) {
 void Wiring::finish_wait() {
   for (Transport* transport : in_use_) transport->finish_wait();
   uint64_t ended;
-  if (device_) [[maybe_unused]] const auto read = ::read(device_event_.get(), &ended, sizeof ended);
+  if (device_) [[maybe_unused]]
+    const auto read = ::read(device_event_.get(), &ended, sizeof ended);
 }
 
 bool Wiring::by_p2p(Rank peer) const { return peer == self_ || offers_[route_[peer]].name == "p2p"; }

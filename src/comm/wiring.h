@@ -4,9 +4,9 @@
 
 #include <unordered_map>
 
+#include "base/fd.h"
 #include "bootstrap/rendezvous.h"
 #include "bootstrap/roster.h"
-#include "base/fd.h"
 #include "cuda/device.h"
 #include "cuda/proxy.h"
 #include "engine/link_source.h"
@@ -29,7 +29,8 @@ class Wiring final : public LinkSource, private FifoSource {
   Result<SendEnd*> send_end(const Peer& peer) override;
   Result<RecvLink*> recv_link(const Peer& peer) override;
 
-  // Of a rank with a device: FIFOs for its kernels, and the descriptor that becomes readable when one of them has ended.
+  // Of a rank with a device: FIFOs for its kernels, and the descriptor that becomes readable when one of them has
+  // ended.
   FifoSource& fifos() { return *this; }
   int device_event() const { return device_event_.get(); }
   // Every rank has a device, and all of them reach each other.
@@ -81,6 +82,7 @@ class Wiring final : public LinkSource, private FifoSource {
   Status check_host_route(Rank peer) const;
   Status make_device_ends(const TransportContext& context);
   Status make_offers(const TransportContext& context);
+  Status check_offers(const NameList& wanted) const;
   // The transport that serves `peer`, from now on in use.
   Transport& use_transport(Rank peer);
   Transport& transport_for(Rank peer) const { return peer == self_ ? *loopback_ : *offers_[route_[peer]].transport; }

@@ -210,7 +210,7 @@ TEST_F(Arguments, OutPointers) {
   choice.size = sizeof choice;
   EXPECT_REFUSED(tuttiCommQueryChoice(comm_, nullptr, 1, tuttiInt32, &choice), "NULL");
   EXPECT_REFUSED(tuttiCommQueryChoice(comm_, "all_reduce", 1, tuttiInt32, nullptr), "NULL");
-  EXPECT_REFUSED(tuttiCommQueryChoice(comm_, "sing", 1, tuttiInt32, &choice), "'sing' is no collective");
+  EXPECT_REFUSED(tuttiCommQueryChoice(comm_, "sing", 1, tuttiInt32, &choice), "'sing' is no collective; there are all_reduce, broadcast");
   choice.size = 0;
   EXPECT_REFUSED(tuttiCommQueryChoice(comm_, "all_reduce", 1, tuttiInt32, &choice), "size is 0");
 }
@@ -221,6 +221,7 @@ TEST_F(Arguments, Memory) {
   EXPECT_EQ(reinterpret_cast<uintptr_t>(memory) % 4096, 0U);
   std::memset(memory, 1, 10'000);
   void* handle = nullptr;
+  EXPECT_REFUSED(tuttiCommRegister(comm_, memory, SIZE_MAX, &handle), "past the end of memory");
   EXPECT_DONE(tuttiCommRegister(comm_, memory, 10'000, &handle));
   EXPECT_REFUSED(tuttiCommDeregister(ranks_[1], handle), "tuttiCommRegister");
   EXPECT_DONE(tuttiCommDeregister(comm_, handle));

@@ -123,7 +123,8 @@ TEST(EnvironmentVariables, AForcedTransportIsUsed) {
 }
 
 TEST(EnvironmentVariables, TheMachineIsWrittenWhereItIsAskedFor) {
-  for (const auto& [ending, beginning] : {std::pair{".json", "{\n \"tutti_machine\": 1"}, {".xml", "<system version="}}) {
+  for (const auto& [ending, beginning] :
+       {std::pair{".json", "{\n \"tutti_machine\": 1"}, {".xml", "<system version="}}) {
     const std::string path = testing::TempDir() + "tutti-dump-" + std::to_string(::getpid()) + ending;
     const Environment environment{{"TUTTI_TOPO_DUMP_FILE", path.c_str()}};
     const Ranks ranks(2);
@@ -136,10 +137,14 @@ TEST(EnvironmentVariables, TheMachineIsWrittenWhereItIsAskedFor) {
   EXPECT_THAT(problem_alone(), AllOf(HasSubstr("/nonexistent/topo.json"), HasSubstr("ENOENT")));
 }
 
-TEST(EnvironmentVariables, ATransportThatThisBuildLacksIsAnErrorThatListsItsOwn) {
-  const Environment environment{{"TUTTI_TRANSPORT", "verbs"}};
-  EXPECT_THAT(problem_alone(), AllOf(StartsWith("invalid usage"), HasSubstr("verbs"), HasSubstr("no code for InfiniBand"), HasSubstr("RDMA device"),
-                                     HasSubstr("shm, tcp")));
+TEST(EnvironmentVariables, WhereNoTransportThatIsAllowedIsAvailableTheErrorSaysWhyOfEach) {
+  for (const char* allowed : {"p2p", "^shm,verbs,tcp"}) {
+    const Environment environment{{"TUTTI_TRANSPORT", allowed}};
+    EXPECT_THAT(problem_alone(), AllOf(StartsWith("invalid usage"), HasSubstr("none that is available"),
+                                       HasSubstr("p2p: its buffers are in host memory"), HasSubstr("shm and tcp")));
+  }
+  const Environment environment{{"TUTTI_TRANSPORT", "sim"}};
+  EXPECT_THAT(problem_alone(), AllOf(StartsWith("invalid usage"), HasSubstr("for tests")));
 }
 
 TEST(EnvironmentVariables, AnInterfaceThatDoesNotExistIsAnErrorThatListsThem) {

@@ -196,7 +196,20 @@ TEST(GroupErrors, TwoStreamsForOneCommunicator) {
   });
 }
 
-// A rank that cannot be made takes the group's operations with it, and leaves nothing for the next group.
+TEST(GroupErrors, FinalizeIsForAfterTheGroup) {
+  const Environment environment;
+  const Ranks ranks(1);
+  float value = 1;
+  const auto reduce = [&] { return tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, ranks[0], nullptr); };
+  EXPECT_DONE(tuttiGroupStart());
+  EXPECT_DONE(reduce());
+  EXPECT_THAT(problem(tuttiCommFinalize(ranks[0])), AllOf(StartsWith("invalid usage"), HasSubstr("tuttiGroupEnd")));
+  EXPECT_DONE(tuttiGroupEnd());
+  EXPECT_DONE(tuttiCommFinalize(ranks[0]));
+  EXPECT_THAT(problem(reduce()), AllOf(StartsWith("invalid usage"), HasSubstr("tuttiCommFinalize")));
+  EXPECT_DONE(tuttiCommFinalize(ranks[0]));
+}
+
 TEST(GroupErrors, DestroyWaitsForTheEndOfTheGroup) {
   const Ranks ranks(1);
   float value = 1;
@@ -220,6 +233,7 @@ TEST(GroupErrors, AbortCallsOffTheGroup) {
   EXPECT_DONE(tuttiGroupEnd());
 }
 
+// A rank that cannot be made takes the group's operations with it, and leaves nothing for the next group.
 TEST(GroupErrors, AMeetingThatFails) {
   const Environment environment;
   const Ranks ranks(1);

@@ -163,18 +163,35 @@ TEST(ReshapeErrors, ASplitThatOneRankDoesNotCall) {
   EXPECT_EQ(part, nullptr);
 }
 
+// The error is latched, so that no later call is taken for the one that is missing.
+TEST(ReshapeErrors, AfterASplitThatOneRankDoesNotCallTheParentHasFailed) {
+  const Environment environment;
+  const Ranks ranks(2, kShortMs);
+  tuttiComm_t part = nullptr;
+  EXPECT_THAT(problem(tuttiCommSplit(ranks[1], -2, 0, &part, nullptr)), StartsWith("invalid argument"));
+  const std::string late = problem(tuttiCommSplit(ranks[0], 0, 0, &part, nullptr));
+  EXPECT_THAT(late, AllOf(StartsWith("timeout"), HasSubstr("rank 1")));
+  const std::vector<std::string> texts = ranks.each([](const Member& me) {
+    float value = 1;
+    return problem(tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, me.comm, nullptr));
+  });
+  EXPECT_EQ(texts[0], late);
+  EXPECT_EQ(texts[1], late);
+}
+
 // Ranks that exclude different ones must not meet.
-TEST(ReshapeErrors, ShrinkWithDifferentLists) {
+TEST(ReshapeErrors, ShrinkWithDifferentListsNamesBoth) {
   const Environment environment;
   const Ranks ranks(4, kShortMs);
   const std::vector<std::string> texts = ranks.each([](const Member& me) -> std::string {
     if (me.rank > 1) return "";
-    const int excluded[2] = {2 + me.rank, 2};
+    const int excluded[2] = {3, 2};
     tuttiComm_t rest = nullptr;
-    return problem(tuttiCommShrink(me.comm, excluded, me.rank == 0 ? 1 : 2, &rest, nullptr, TUTTI_SHRINK_DEFAULT));
+    return problem(tuttiCommShrink(me.comm, excluded, 1 + me.rank, &rest, nullptr, TUTTI_SHRINK_DEFAULT));
   });
-  EXPECT_NE(texts[0], "");
-  EXPECT_NE(texts[1], "");
+  EXPECT_THAT(texts[0], AllOf(StartsWith("timeout"), HasSubstr("ranks 1-2")));
+  EXPECT_THAT(texts[1],
+              AllOf(StartsWith("invalid usage"), HasSubstr("rank 1 excludes 2, 3"), HasSubstr("rank 0 excludes 3;")));
 }
 
 TEST(ReshapeErrors, WrongArguments) {

@@ -26,7 +26,7 @@ LAYERS = {
     "src/reduce": ["src/base"],
     "src/bootstrap": ["src/base"],
     "algorithms": ["src/base", "src/plan", "src/topo/fabric.h"],
-    "transports": ["src/base", "transports/transport.h"],
+    "transports": ["src/base", "transports/transport.h", "transports/plugin.h"],
     "src/engine": ["src/base", "src/plan", "src/reduce", "transports/transport.h"],
     # Devices: kernels and what launches them.
     "src/cuda": ["src/base", "src/plan", "src/reduce", "src/engine", "transports/transport.h"],

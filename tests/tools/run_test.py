@@ -264,5 +264,34 @@ class Labels(ProgramTest):
         self.assertLess(outcome.err.index("[0] last words"), outcome.err.index("exit status 3"))
 
 
+class Loopback(ProgramTest):
+    """Where the ranks meet, on hosts without the usual loopback."""
+
+    def on_a_host(self, setup, *options):
+        shell = f"{setup} && exec {TUTTI} run -n 2 {' '.join(options)} -- /bin/sh -c 'echo $MASTER_ADDR $MASTER_PORT'"
+        if run(["unshare", "--net", "true"]).status != 0:
+            self.skipTest("network namespaces need root")
+        return run(["unshare", "--net", "/bin/sh", "-c", shell])
+
+    def test_without_an_ipv4_address_the_ranks_meet_on_ipv6(self):
+        outcome = self.expect(self.on_a_host("ip link set lo up && ip address delete 127.0.0.1/8 dev lo"), 0)
+        self.assertEqual({line.split()[0] for line in outcome.out.splitlines()}, {"::1"})
+
+    def test_without_loopback_the_error_says_so(self):
+        outcome = self.expect(self.on_a_host("ip link set lo down"), 1)
+        for word in ("127.0.0.1", "::1", "ip link set lo up"):
+            self.assertIn(word, outcome.err)
+
+    def test_a_given_address_is_where_a_port_is_looked_for(self):
+        outcome = self.expect(self.on_a_host("ip link set lo up && ip address add 10.9.8.7/32 dev lo", "--env", "MASTER_ADDR=10.9.8.7"), 0)
+        self.assertEqual({line.split()[0] for line in outcome.out.splitlines()}, {"10.9.8.7"})
+        self.assertEqual(len(set(outcome.out.splitlines())), 1)
+
+    def test_an_address_of_another_host_needs_a_port(self):
+        outcome = self.expect(tutti_run(2, "true", "--env", "MASTER_ADDR=192.0.2.1"), 126)
+        self.assertIn("192.0.2.1", outcome.err)
+        self.assertIn("MASTER_PORT", outcome.err)
+
+
 if __name__ == "__main__":
     unittest.main()

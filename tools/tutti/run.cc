@@ -62,6 +62,14 @@ bool has(const std::vector<std::string>& environment, std::string_view name_and_
                      [&](const std::string& entry) { return entry.starts_with(name_and_equals); });
 }
 
+// Of the last that is set; empty where none is.
+std::string value_of(const std::vector<std::string>& environment, std::string_view name_and_equals) {
+  std::string value;
+  for (const std::string& entry : environment)
+    if (entry.starts_with(name_and_equals)) value = entry.substr(name_and_equals.size());
+  return value;
+}
+
 class Launcher {
  public:
   explicit Launcher(const Spec& spec) : spec_(spec) {}
@@ -116,8 +124,9 @@ Status Launcher::make_environment() {
   set(environment_, fmt::format("LOCAL_WORLD_SIZE={}", spec_.nranks));
   set(environment_, "MASTER_ADDR=127.0.0.1");
   if (!has(spec_.environment, "MASTER_PORT=")) {
-    TUTTI_TRY_ASSIGN(const int port, free_port());
-    set(environment_, fmt::format("MASTER_PORT={}", port));
+    TUTTI_TRY_ASSIGN(const LocalMeeting meeting, local_meeting(value_of(spec_.environment, "MASTER_ADDR=")));
+    set(environment_, "MASTER_ADDR=" + meeting.host);
+    set(environment_, fmt::format("MASTER_PORT={}", meeting.port));
   }
   if (!has(environment_, "TUTTI_JOB_ID=")) {
     TUTTI_TRY_ASSIGN(const std::string id, random_job_id());

@@ -33,7 +33,13 @@ Result<int> run_ranks(const Spec& spec);
 // tuttiInvalidArgument: not found; tuttiInvalidUsage: found, but not executable.
 Result<std::string> find_program(const std::string& program);
 
-// A port of 127.0.0.1 that is free, and so are the seven after it (the hub takes the next one when it loses a race).
-Result<int> free_port();
+// Where the ranks meet: a numeric address of this host and a port of it that is free, as are the seven after it (the
+// hub takes the next one when it loses a race).
+struct LocalMeeting {
+  std::string host;
+  int port;
+};
+// On `wanted` where it is not empty, else on 127.0.0.1 or, where there is none, on ::1.
+Result<LocalMeeting> local_meeting(const std::string& wanted);
 
 }  // namespace tutti::run

@@ -1,5 +1,6 @@
 #include "engine/byte_machine.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "reduce/stream.h"
@@ -249,9 +250,13 @@ void Execution::ByteMachine::fold_piece(const Step& step, const StepPieces::Piec
   }
   if (step.load_from != Buffer::none && step.local_pos >= step.recv_count) operands.push_back(load_place(step, piece));
 
-  if (stored) (streams(step) ? streamed : results).push_back(stored);
+  // What was just read is in the cache: an ordinary store there costs nothing more.
+  const auto add_result = [&](std::byte* place, bool past_cache) {
+    (past_cache && std::ranges::find(operands, place) == operands.end() ? streamed : results).push_back(place);
+  };
+  if (stored) add_result(stored, streams(step));
   for (const Room& room : lane_.claims)
-    if (room) (room.granted && x_.binding_.streams_out ? streamed : results).push_back(room.data + offset_bytes);
+    if (room) add_result(room.data + offset_bytes, room.granted && x_.binding_.streams_out);
   if (staged) results.push_back(staged + offset_bytes);
   fold_streaming(x_.binding_.fold, operands, own_operand, step.complete && reduces(), results, streamed, piece.count);
 }

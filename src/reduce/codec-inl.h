@@ -50,6 +50,20 @@ HWY_INLINE void store_unaligned(D d, hn::VFromD<D> v, uint8_t* p) {
 #endif
 }
 
+// Past the cache, to an address that is aligned to the vector's size. Only where can_stream().
+template <class D>
+constexpr bool can_stream() {
+  return HWY_TARGET != HWY_SCALAR && hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) >= 16;
+}
+template <class D>
+HWY_INLINE void stream_aligned(D d, hn::VFromD<D> v, uint8_t* p) {
+#if HWY_TARGET == HWY_SCALAR
+  store_unaligned(d, v, p);
+#else
+  hn::Stream(v, d, reinterpret_cast<hn::TFromD<D>*>(p));
+#endif
+}
+
 // Lane by lane, as vectors cannot divide integers. Up to 32 bits in double, which compilers vectorise: the quotient of
 // two integers below 2^32 is an integer or at least 2^-32 of its size away from one, and a double is good to 2^-53 of
 // its size, so that truncating it is exact.
@@ -70,6 +84,7 @@ template <class T>
 struct PlainCodec {
   using Tag = hn::ScalableTag<T>;
   using Vector = hn::VFromD<Tag>;
+  using StoredTag = Tag;
   using Stored = Vector;
   static constexpr size_t kLanes = hn::MaxLanes(Tag());
   static constexpr size_t kParts = 1;

@@ -30,6 +30,25 @@ void copy(const void* operand, std::span<void* const> results, size_t bytes) {
     if (result != operand) std::memcpy(result, operand, bytes);
 }
 
+FoldCall make_call(const FoldSpec& spec, std::span<const void* const> operands, int own_operand, bool complete,
+                   std::span<void* const> results, size_t count) {
+  const bool scales = spec.op == ReduceOp::premul_sum && own_operand != kNoOwnOperand;
+  const bool divides = spec.op == ReduceOp::avg && complete;
+  const bool is_sum = spec.op == ReduceOp::avg || spec.op == ReduceOp::premul_sum;
+  return {
+      .type = spec.type,
+      .op = is_sum ? ReduceOp::sum : spec.op,
+      .operands = reinterpret_cast<const uint8_t* const*>(operands.data()),
+      .operand_count = operands.size(),
+      .scaled_operand = scales ? static_cast<size_t>(own_operand) : operands.size(),
+      .scalar_bits = spec.scalar_bits,
+      .divisor = divides ? spec.nranks : 0,
+      .results = reinterpret_cast<uint8_t* const*>(results.data()),
+      .result_count = results.size(),
+      .count = count,
+  };
+}
+
 // Asked once, before a target is forced: afterwards Highway reports only that one.
 const std::vector<int64_t>& usable_targets() {
   static const std::vector<int64_t> targets = hwy::SupportedAndGeneratedTargets();
@@ -43,22 +62,16 @@ void fold(const FoldSpec& spec, std::span<const void* const> operands, int own_o
   if (count == 0) return;
   if (is_copy(spec, operands.size(), own_operand, complete))
     return copy(operands[0], results, count * size_of(spec.type));
-  const bool scales = spec.op == ReduceOp::premul_sum && own_operand != kNoOwnOperand;
-  const bool divides = spec.op == ReduceOp::avg && complete;
-  const bool is_sum = spec.op == ReduceOp::avg || spec.op == ReduceOp::premul_sum;
-  const FoldCall call{
-      .type = spec.type,
-      .op = is_sum ? ReduceOp::sum : spec.op,
-      .operands = reinterpret_cast<const uint8_t* const*>(operands.data()),
-      .operand_count = operands.size(),
-      .scaled_operand = scales ? static_cast<size_t>(own_operand) : operands.size(),
-      .scalar_bits = spec.scalar_bits,
-      .divisor = divides ? spec.nranks : 0,
-      .results = reinterpret_cast<uint8_t* const*>(results.data()),
-      .result_count = results.size(),
-      .count = count,
-  };
-  HWY_DYNAMIC_DISPATCH(fold_kernel)(call);
+  HWY_DYNAMIC_DISPATCH(fold_kernel)(make_call(spec, operands, own_operand, complete, results, count));
+}
+
+size_t fold_groups_past_cache(const FoldSpec& spec, std::span<const void* const> operands, int own_operand,
+                              bool complete, std::span<void* const> results, std::span<void* const> streamed,
+                              size_t count) {
+  FoldCall call = make_call(spec, operands, own_operand, complete, results, count);
+  call.streamed = reinterpret_cast<uint8_t* const*>(streamed.data());
+  call.streamed_count = streamed.size();
+  return HWY_DYNAMIC_DISPATCH(fold_kernel)(call);
 }
 
 std::string_view fold_target() { return HWY_DYNAMIC_DISPATCH(target_name)(); }

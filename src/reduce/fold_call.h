@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/types.h"
+#include "reduce/fold.h"
 
 namespace tutti {
 
@@ -22,7 +23,19 @@ struct FoldCall {
   uint8_t* const* results;
   size_t result_count;
   size_t count;
+  // Past the cache (reduce/stream.h); aligned to kStreamAlignment.
+  uint8_t* const* streamed = nullptr;
+  size_t streamed_count = 0;
 };
+
+constexpr size_t kStreamAlignment = 64;
+
+// The whole groups of a call that is no copy: how many elements, from the first on, are done. Streamed results must be
+// aligned to kStreamAlignment; they become visible to others in order only after a fence. Where the processor or the
+// type cannot stream, none is done.
+size_t fold_groups_past_cache(const FoldSpec& spec, std::span<const void* const> operands, int own_operand,
+                              bool complete, std::span<void* const> results, std::span<void* const> streamed,
+                              size_t count);
 
 // No operand is scaled and nothing is divided.
 inline bool is_plain(const FoldCall& call) { return call.scaled_operand >= call.operand_count && call.divisor == 0; }

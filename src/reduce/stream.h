@@ -15,15 +15,16 @@ namespace tutti {
 // ordered before later stores of this thread, as other processors see them.
 void stream_copy(void* to, const void* from, size_t bytes);
 
-void fold_in_blocks(const FoldSpec& spec, std::span<const void* const> operands, int own_operand, bool complete,
-                    std::span<void* const> results, std::span<void* const> streamed, size_t count);
+void fold_past_caches(const FoldSpec& spec, std::span<const void* const> operands, int own_operand, bool complete,
+                      std::span<void* const> results, std::span<void* const> streamed, size_t count);
 
 // fold() whose `streamed` results (maybe none) go past the cache and whose `results` (maybe none, if there are streamed
 // ones) do not. The same bits. A streamed result may be the same memory as an operand too.
 inline void fold_streaming(const FoldSpec& spec, std::span<const void* const> operands, int own_operand, bool complete,
                            std::span<void* const> results, std::span<void* const> streamed, size_t count) {
   if (streamed.empty()) fold(spec, operands, own_operand, complete, results, count);
-  else fold_in_blocks(spec, operands, own_operand, complete, results, streamed, count);
+  else
+    fold_past_caches(spec, operands, own_operand, complete, results, streamed, count);
 }
 
 }  // namespace tutti

@@ -5,9 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <string>
 
 #include "fold_inputs.h"
+#include "reduce/stream.h"
 
 namespace tutti {
 namespace {
@@ -84,6 +86,27 @@ TEST_P(FoldKernel, EqualsTheReferenceBitForBit) {
           for (const Buffer& result : work.results)
             ASSERT_EQ(result.bytes(), expected) << describe(spec, operand_count, count) << ", own " << own
                                                 << ", complete " << complete << ", misalignment " << misalignment;
+        }
+}
+
+// Results in the cache and past it, at addresses that allow to stream as they come and at others.
+TEST_P(FoldKernel, StreamedResultsAreTheSame) {
+  Rng rng(5);
+  for (DataType type : kAllTypes)
+    for (ReduceOp op : kAllOps)
+      for (size_t operand_count : {1, 2, 3, 17})
+        for (size_t count : {1, 15, 64, 257, 3000}) {
+          const FoldSpec spec = random_spec(type, op, rng);
+          const size_t misalignment = std::array<size_t, 4>{0, 1, 8, 32}[rng.below(4)];
+          const size_t streamed_count = 1 + rng.below(3);
+          const Workspace work(type, operand_count, streamed_count + rng.below(2), count, misalignment, rng);
+          const std::vector<uint8_t> expected = reference_bytes(spec, work, 0, true, count);
+          const std::span<void* const> results = work.result_pointers;
+          fold_streaming(spec, work.operand_pointers, 0, true, results.subspan(streamed_count),
+                         results.first(streamed_count), count);
+          for (const Buffer& result : work.results)
+            ASSERT_EQ(result.bytes(), expected) << describe(spec, operand_count, count) << ", " << streamed_count
+                                                << " streamed, misalignment " << misalignment;
         }
 }
 

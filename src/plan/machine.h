@@ -48,9 +48,10 @@ constexpr uint32_t walk(const ChunkWalk& w, uint32_t iteration, uint32_t chunks)
   return static_cast<uint32_t>(c < 0 ? c + m : c);
 }
 
-// Iteration `iteration` of `m`, in a lane of `peers` peer slots. O(1). Constant expressions may be called in kernels too:
-// src/cuda decodes by this function.
-constexpr Step decode(const Move& m, uint32_t iteration, uint32_t peers, uint32_t chunks, uint32_t scratch_chunks) {
+// Iteration `iteration` of `m`, in a lane of `peers` peer slots. O(1). In place, field by field: a step that is made
+// elsewhere and copied is read before its narrow stores have reached the cache, which costs more than the decoding.
+constexpr void decode_into(Step& step, const Move& m, uint32_t iteration, uint32_t peers, uint32_t chunks,
+                           uint32_t scratch_chunks) {
   const int64_t npeers = peers == 0 ? 1 : peers;
   const int64_t shift = static_cast<int64_t>(iteration) * m.peer_step;
   const auto slot = [&](uint16_t first) {
@@ -58,7 +59,6 @@ constexpr Step decode(const Move& m, uint32_t iteration, uint32_t peers, uint32_
     const int64_t s = (first + shift) % npeers;
     return PeerSlot{static_cast<uint16_t>(s < 0 ? s + npeers : s)};
   };
-  Step step;
   step.recv_first = slot(m.recv_first);
   step.send_first = slot(m.send_first);
   step.recv_count = m.recv_count;
@@ -72,6 +72,12 @@ constexpr Step decode(const Move& m, uint32_t iteration, uint32_t peers, uint32_
   step.load = ChunkId{walk(m.load, iteration, modulus(m.load_from))};
   step.store = ChunkId{walk(m.store, iteration, modulus(m.store_to))};
   step.complete = m.complete != 0;
+}
+
+// Constant expressions may be called in kernels too: src/cuda decodes by this function.
+constexpr Step decode(const Move& m, uint32_t iteration, uint32_t peers, uint32_t chunks, uint32_t scratch_chunks) {
+  Step step;
+  decode_into(step, m, iteration, peers, chunks, scratch_chunks);
   return step;
 }
 
@@ -104,7 +110,9 @@ Progress run_lane(const Plan& plan, LaneId lane_id, Cursor& cursor, std::optiona
   const Lane& lane = plan.lanes[lane_id];
   bool moved = false;
   while (!at_end(lane, cursor)) {
-    if (!step) step = decode(plan, lane, cursor);
+    if (!step)
+      decode_into(step.emplace(), lane.moves[cursor.move], cursor.iteration, static_cast<uint32_t>(lane.peers.size()),
+                  plan.chunks, plan.scratch_chunks);
     if (!machine.try_step(lane_id, lane, *step)) return moved ? Progress::moved : Progress::blocked;
     step.reset();
     advance(lane, cursor);

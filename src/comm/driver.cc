@@ -205,8 +205,8 @@ Status drive(std::span<Run> runs, const WaitPolicy& policy) {
 
 }  // namespace
 
-Status run_request(Communicator& comm, const Request& request) {
-  const Batch batch{&comm, comm.issue(), {&request, 1}, {}};
+Status run_request(Communicator& comm, uint64_t ticket, const Request& request) {
+  const Batch batch{&comm, ticket, {&request, 1}, {}};
   const WaitPolicy policy = comm.wait_policy();
   if (!comm.has_turn(batch.ticket) || comm.failed()) {
     Run run(batch);

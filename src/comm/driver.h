@@ -61,8 +61,8 @@ class Run {
   Status error_;
 };
 
-// Runs one request; blocks. Takes its ticket.
-Status run_request(Communicator& comm, const Request& request);
+// Runs one request when its turn has come; blocks. The ticket is from comm.issue(), taken when the caller made the call.
+Status run_request(Communicator& comm, uint64_t ticket, const Request& request);
 
 // Runs all of them side by side; blocks; returns the first error.
 Status run_batches(std::span<const Batch> batches);

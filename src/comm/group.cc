@@ -105,8 +105,10 @@ Status submit(Communicator& comm, Request request, Stream* stream) {
     open_group.entries.push_back({&comm, std::move(request), stream});
     return {};
   }
-  if (stream) return run_group({{&comm, std::move(request), stream}});
-  return run_request(comm, request);
+  const uint64_t ticket = comm.issue();
+  if (!stream) return run_request(comm, ticket, request);
+  stream->enqueue([&comm, ticket, request = std::move(request)] { return run_request(comm, ticket, request); });
+  return {};
 }
 
 Status submit_meeting(std::function<Status()> meeting) {

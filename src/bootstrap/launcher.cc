@@ -130,12 +130,12 @@ class Environment {
   }
 
   Status incomplete(const Dialect& dialect, const std::vector<std::string>& missing) const {
-    std::string set, unset;
-    for (const std::string& name : missing) unset += (unset.empty() ? "" : " and ") + name;
+    std::vector<std::string> set;
     for (const std::string& name : {dialect.rank, dialect.size})
-      if (value(name)) set += fmt::format("{}{}={}", set.empty() ? "" : " and ", name, *value(name));
-    return invalid_usage("{} is set (as by {}), but {} {} not; set all of them or none", set, dialect.launcher, unset,
-                         missing.size() == 1 ? "is" : "are");
+      if (value(name)) set.push_back(fmt::format("{}={}", name, *value(name)));
+    const auto are = [](const std::vector<std::string>& names) { return names.size() == 1 ? "is" : "are"; };
+    return invalid_usage("{} {} set (as by {}), but {} {} not; set all of them or none", fmt::join(set, " and "), are(set),
+                         dialect.launcher, fmt::join(missing, " and "), are(missing));
   }
 
   // A whole number in [least, most]; the error names the variable and its value.
@@ -174,8 +174,9 @@ class Environment {
   }
 
   bool one_slurm_node() const {
-    const std::optional<std::string> step = value("SLURM_STEP_NUM_NODES");
-    return (step ? step : value("SLURM_NNODES")) == "1";
+    for (const char* name : {"SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES"})
+      if (value(name)) return value(name) == "1";
+    return false;
   }
 
   Result<MeetingPoint> meeting_point(const Dialect& dialect, bool one_host) const {

@@ -112,6 +112,7 @@ TEST(Launcher, SlurmMeetsOnTheFirstHostOfTheStep) {
   EXPECT_EQ(result.value().point.host, "gpu07");
   EXPECT_EQ(result.value().point.host_from, "SLURM_STEP_NODELIST");
   EXPECT_EQ(launch(with(kSlurm, {{"SLURM_NNODES", "1"}})).value().point.host, "127.0.0.1");
+  EXPECT_EQ(launch(with(kSlurm, {{"SLURM_NNODES", ""}, {"SLURM_JOB_NUM_NODES", "1"}})).value().point.host, "127.0.0.1");
   EXPECT_EQ(launch(with(kSlurm, {{"SLURM_STEP_NUM_TASKS", "6"}})).value().nranks, 6u);
   EXPECT_NE(launch(with(kSlurm, {{"SLURM_STEP_ID", "1"}})).value().point.key, result.value().point.key);
   EXPECT_THAT(refusal(with(kSlurm, {{"SLURM_STEP_NODELIST", "gpu[07"}})), HasSubstr("SLURM_STEP_NODELIST=gpu[07"));

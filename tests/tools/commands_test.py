@@ -111,6 +111,7 @@ class Plan(ProgramTest):
         self.assertIn("all_reduce", self.bad("--collective", "sing", "--algo", "ring"))
         self.assertIn("tree", self.bad("--collective", "all_reduce", "--algo", "rign"))
         self.assertIn("0 to 3", self.bad("--collective", "all_reduce", "--algo", "ring", "--rank", "4"))
+        self.assertIn("0 to 4095", self.bad("--collective", "all_reduce", "--algo", "ring", "--rank", "-1"))
         self.assertIn("0 to 3", self.bad("--collective", "broadcast", "--algo", "ring", "--root", "4"))
         self.assertIn("no root", self.bad("--collective", "all_reduce", "--algo", "ring", "--root", "1"))
         self.assertIn("no root", self.bad("--collective", "all_to_all", "--algo", "all_pairs", "--root", "0"))

@@ -47,6 +47,11 @@ TEST(Options, DefaultsAreThoseOfNcclTests) {
   EXPECT_FALSE(o.cpu_time);
 }
 
+TEST(Options, OfOneGivenTwiceTheLastCounts) {
+  EXPECT_EQ(good({"-n", "3", "--iters", "5"}).iterations, 5);
+  EXPECT_THAT(good({"-b", "8", "-e", "8", "-b", "4", "-e", "4"}).sizes(), ElementsAre(4u));
+}
+
 TEST(Options, ShortAndLongNamesMeanTheSame) {
   for (const Options& o :
        {good({"-b", "8",   "-e", "64K",  "-f", "4", "-n", "3",      "-w", "0", "-m", "2", "-c", "5",

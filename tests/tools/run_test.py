@@ -146,6 +146,13 @@ class Usage(ProgramTest):
             file.chmod(0o755)
             self.assertIn("ENOEXEC", self.bad("-n", "2", "--", file, status=1))
 
+    def test_a_script_without_its_interpreter(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder) / "script"
+            script.write_text("#!/no/such/interpreter\n")
+            script.chmod(0o755)
+            self.assertIn("interpreter", self.bad("-n", "2", "--", script, status=1))
+
     def test_program_from_path(self):
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "my-rank"

@@ -196,6 +196,7 @@ ParsedOptions parse_options(int argc, const char* const* argv, bool reduces, boo
   const std::string program = std::string(argv[0]).substr(std::string(argv[0]).rfind('/') + 1);
   CLI::App app("Measures a collective of Tutti and checks its results.", program);
   app.get_formatter()->column_width(34);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as nccl-tests do
   Words words;
   declare_sizes_and_counts(app, words, parsed.options);
   declare_what(app, words, reduces, rooted);

@@ -81,7 +81,9 @@ Result<Child> start_child(const ChildSpec& spec) {
   while ((bytes = ::read(failure.read.get(), &why, sizeof(why))) < 0 && errno == EINTR) continue;
   if (bytes == sizeof(why)) {
     ::waitpid(pid, nullptr, 0);
-    return system_error("execute " + spec.file, why);
+    const bool is_there = ::access(spec.file.c_str(), X_OK) == 0;
+    return system_error("execute " + spec.file, why,
+                        why == ENOENT && is_there ? "the interpreter that it asks for is missing (see its first line)" : "");
   }
   Child child;
   child.pid = pid;

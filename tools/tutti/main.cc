@@ -39,6 +39,7 @@ int run(const std::vector<std::string>& words) {
 
   CLI::App app("Tutti: start ranks, look at plans and choices, measure the machine, list the environment.", "tutti");
   app.require_subcommand(1);
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);  // as getopt's programs do
   app.set_version_flag("--version", tutti::versions);
   tutti::Action run_ranks = tutti::add_run_command(app, theirs, dashes != words.end());
   tutti::Action plan = tutti::add_plan_command(app);

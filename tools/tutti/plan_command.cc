@@ -13,6 +13,7 @@ namespace tutti {
 namespace {
 
 constexpr uint32_t kMostRanks = 4096;
+constexpr int kMostRank = kMostRanks - 1;
 
 struct PlanOptions {
   std::string collective, algorithm, ranks = "4", format = "text";
@@ -165,10 +166,10 @@ Action add_plan_command(CLI::App& app) {
       ->type_name("N")
       ->capture_default_str();
   command->add_option("--rank", options->rank, "only this rank's plan")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, kMostRank))
       ->option_text("R");
   CLI::Option* root = command->add_option("--root", options->root, "the root; of send and recv the other rank")
-                          ->check(CLI::NonNegativeNumber)
+                          ->check(CLI::Range(0, kMostRank))
                           ->option_text("R=0");
   command->add_option("--lanes", options->lanes, "copies of the pattern side by side")
       ->check(CLI::Range(1, 16))

@@ -46,6 +46,7 @@ Action add_run_command(CLI::App& app, const std::vector<std::string>& after_dash
       ->option_text("N");
   command->add_option("--env", spec->environment, "set an environment variable for the ranks; repeatable")
       ->option_text("NAME=VALUE")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->allow_extra_args(false);
   command->add_flag("--label", spec->label, "begin every line of the ranks' output with [rank]");
   command

@@ -47,6 +47,15 @@ if(TUTTI_COVERAGE)
   target_link_options(tutti_flags INTERFACE --coverage)
 endif()
 
+# tutti_plugin(name targets...): libtutti_NAME.so, of plugin/plugin.cc and the libraries given. libtutti loads it when it is
+# wanted (comm/plugin.h); nothing links it.
+function(tutti_plugin name)
+  add_library(tutti_${name} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/plugin/plugin.cc)
+  target_link_libraries(tutti_${name} PRIVATE tutti_flags ${ARGN})
+  target_link_options(tutti_${name} PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-undefined)
+  install(TARGETS tutti_${name} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${name})
+endfunction()
+
 function(tutti_module name)
   cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cc)

@@ -8,7 +8,7 @@ build_packages=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libhwloc-
   libpugixml-dev)
 # To build and run the tests: two MPI implementations serve as launchers, iproute2 joins network namespaces.
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 iproute2 util-linux procps binutils
-  openmpi-bin mpich
+  openmpi-bin mpich libucx-dev
   python3-numpy python3-pytest dpkg-dev)
 # For every test: PyTorch brings its own suite for backends (with what it depends on it takes 1 GB).
 whole_test_packages=(python3-torch)

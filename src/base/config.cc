@@ -85,9 +85,8 @@ constexpr ConfigVariable kVariables[] = {
      },
      [](const Config& c) { return grammar::show(c.algo); }},
     {"TUTTI_TRANSPORT", "[^]name,...", "",
-     "Transports allowed, in order of preference; a leading ^ excludes. Names: self, shm, tcp (and p2p, verbs, ucx, "
-     "sim "
-     "where a build has them). Not set: the fastest that reaches a peer.",
+     "Transports allowed, in order of preference; a leading ^ excludes. Names: self, p2p, shm, verbs, tcp, ucx (only where it "
+     "is named). Not set: the fastest that reaches a peer.",
      parse_transport, [](const Config& c) { return grammar::show(c.transport); }},
     {"TUTTI_PROTO", "[^]name,...", "", "Protocols of kernels allowed: simple, ll (small messages, between devices that reach each other). Not set: chosen "
      "per operation.",

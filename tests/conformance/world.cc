@@ -11,6 +11,9 @@
 #include "transports/shm/shm.h"
 #include "transports/sim/sim.h"
 #include "transports/tcp/tcp.h"
+#ifdef TUTTI_WITH_UCX
+#include "transports/ucx/ucx.h"
+#endif
 
 namespace tutti::conformance {
 namespace {
@@ -72,6 +75,9 @@ const std::vector<Provider>& providers() {
       self_provider(),
       real("shm", make_shm_transport),
       real("tcp", make_tcp),
+#ifdef TUTTI_WITH_UCX
+      real("ucx", make_ucx_transport),
+#endif
       sim_provider("sim_mapped", true),
       sim_provider("sim_put", false),
       real("faulty_shm", faulty(make_shm_transport)),

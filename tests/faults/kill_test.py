@@ -50,8 +50,9 @@ def main():
             line = ranks.read_line(witness_output, 60)
             group.expect(line == f"done {done}\n", f"rank {witness} printed {line!r}, expected done {done}")
         for rank, process in group.processes.items():
-            maps = Path(f"/proc/{process.pid}/maps").read_text()
-            group.expect("/dev/shm/" not in maps, f"rank {rank} maps a named file of /dev/shm, which a kill would leave")
+            maps = Path(f"/proc/{process.pid}/maps").read_text().splitlines()
+            named = [line for line in maps if "/dev/shm/" in line and not line.endswith("(deleted)")]
+            group.expect(not named, f"rank {rank} maps a named file of /dev/shm, which a kill would leave: {named}")
 
         victim = group.processes[options.victim]
         os.kill(victim.pid, signal.SIGKILL)

@@ -1,0 +1,61 @@
+// PeerEnd: the endpoint to one peer, and what is known of that peer's end.
+#pragma once
+
+#include <string>
+
+#include "base/fd.h"
+#include "transports/ucx/pending.h"
+#include "transports/ucx/worker.h"
+
+namespace tutti::ucx {
+
+class PeerEnd {
+ public:
+  // `process`: the peer's id, on this host; 0: it is on another one. `address` is the peer's worker's.
+  PeerEnd(Worker& worker, Rank self, std::vector<std::byte> address, int process, std::string description);
+  ~PeerEnd() { close(); }
+  PeerEnd(const PeerEnd&) = delete;
+  PeerEnd& operator=(const PeerEnd&) = delete;
+
+  // Gives up what is still on its way.
+  void close();
+
+  // Sends a message of the memory given, which must stay until `sending` has ended. The first one makes the endpoint: a
+  // peer that only sends, and has left, need not be reached.
+  Status send(Pending& sending, const void* data, size_t bytes, uint64_t tag);
+  // Whether messages can still come or be taken, and why not. Messages that came before the end can still be had.
+  const Status& gone() const { return gone_; }
+  void has_left();
+  // A look at the peer's process.
+  void look();
+  // A descriptor that is readable when the peer's process has ended; negative where there is none.
+  int process_descriptor() const { return process_.get(); }
+
+  // Something was handed to UCX, or it has finished with something.
+  void began_sending() { ++sending_; }
+  void ended_sending() { --sending_; }
+  // Once nothing is being sent any more, pushes out what UCX still holds.
+  void flush();
+  bool flushed() const { return flushed_ && !flush_.under_way(); }
+
+  // Tells the peer that this rank leaves.
+  void say_leaving();
+  bool said_leaving() const { return !leaving_.under_way(); }
+
+ private:
+  Status connect();
+
+  Worker& worker_;
+  const Rank self_;
+  const std::vector<std::byte> address_;
+  const std::string description_;
+  ucp_ep_h endpoint_ = nullptr;
+  Fd process_;
+  Status gone_;
+  uint32_t sending_ = 0;
+  bool flushed_ = true;
+  Pending flush_, leaving_;
+  char word_ = 0;  // of a message without content
+};
+
+}  // namespace tutti::ucx

@@ -20,7 +20,18 @@ struct Destroy {
 };
 using Topology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, Destroy>;
 
+// hwloc loads its plug-ins with the first topology and unloads them with the last, and libpciaccess, which one of them
+// brings, does not clean up when it is unloaded. A topology that is never loaded keeps them.
+void keep_plugins() {
+  static hwloc_topology_t const kept = [] {
+    hwloc_topology_t topology = nullptr;
+    return hwloc_topology_init(&topology) == 0 ? topology : nullptr;
+  }();
+  (void)kept;
+}
+
 Result<Machine> load(const std::string& name) {
+  keep_plugins();
   hwloc_topology_t raw = nullptr;
   if (hwloc_topology_init(&raw) != 0) return fail(tuttiSystemError, "hwloc_topology_init failed");
   const Topology topology(raw);

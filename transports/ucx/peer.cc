@@ -44,7 +44,8 @@ Status PeerEnd::send(Pending& sending, const void* data, size_t bytes, uint64_t 
   if (!endpoint_) TUTTI_TRY(connect());
   const ucp_request_param_t parameters = sending.send_parameters();
   sending.started(ucp_tag_send_nbx(endpoint_, data, bytes, tag, &parameters));
-  flushed_ = false;
+  clean_ = flushing_ = false;
+  looks_ = 0;
   return {};
 }
 
@@ -75,12 +76,18 @@ void PeerEnd::look() {
 }
 
 void PeerEnd::flush() {
-  if (flushed_ || sending_ > 0 || flush_.under_way()) return;
-  flushed_ = true;
-  if (!gone_.ok() || !endpoint_) return;
+  if (clean_ || sending_ > 0) return;
+  looks_ += looks_ < kMostLooks ? 1 : 0;
+  if (flush_.under_way()) return;
+  if (flushing_ || !gone_.ok() || !endpoint_) {
+    clean_ = true;
+    return;
+  }
   ucp_request_param_t parameters = flush_.send_parameters();
   parameters.op_attr_mask &= ~static_cast<uint32_t>(UCP_OP_ATTR_FIELD_DATATYPE);
   flush_.started(ucp_ep_flush_nbx(endpoint_, &parameters));
+  flushing_ = true;
+  clean_ = !flush_.under_way();
 }
 
 void PeerEnd::say_leaving() {

@@ -34,9 +34,10 @@ class PeerEnd {
   // Something was handed to UCX, or it has finished with something.
   void began_sending() { ++sending_; }
   void ended_sending() { --sending_; }
-  // Once nothing is being sent any more, pushes out what UCX still holds.
+  // Once nothing is being sent any more, pushes out what UCX still holds. A flush also waits for ways that UCX has begun to
+  // open and nothing was sent by, until the peer calls Tutti again; so it is not waited for beyond some looks.
   void flush();
-  bool flushed() const { return flushed_ && !flush_.under_way(); }
+  bool flushed() const { return sending_ == 0 && (clean_ || looks_ >= kMostLooks); }
 
   // Tells the peer that this rank leaves.
   void say_leaving();
@@ -53,7 +54,9 @@ class PeerEnd {
   Fd process_;
   Status gone_;
   uint32_t sending_ = 0;
-  bool flushed_ = true;
+  static constexpr uint32_t kMostLooks = 1000;
+  uint32_t looks_ = 0;                   // since the last message
+  bool clean_ = true, flushing_ = false;  // nothing is left to flush; a flush was begun after the last message
   Pending flush_, leaving_;
   char word_ = 0;  // of a message without content
 };

@@ -19,10 +19,8 @@ Result<std::unique_ptr<Transport>> make_ucx_transport(const TransportContext& co
 namespace ucx {
 namespace {
 
-// How long a rank that leaves tries to tell its peers, and how often it then looks whether UCX has handed that over: a
-// flush that needs the peer's help is not waited for.
+// How long a rank that leaves tries to tell its peers.
 constexpr Nanoseconds kFarewell = kSecond / 2;
-constexpr int kLastLooks = 1000;
 
 }  // namespace
 
@@ -62,8 +60,7 @@ void UcxTransport::leave() {
         peers_, [](auto& peer) { return !peer->end || !peer->end->gone().ok() || peer->end->said_leaving(); });
   };
   const Nanoseconds until = steady_now() + kFarewell;
-  while (!all_told() && steady_now() < until) (void)progress();
-  for (int i = 0; i < kLastLooks && !drained(); ++i) (void)progress();
+  while (!(all_told() && drained()) && steady_now() < until) (void)progress();
 }
 
 Status UcxTransport::set_peers(std::vector<std::vector<std::byte>> addresses, std::vector<std::string> descriptions) {

@@ -3,7 +3,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 #include <utility>
 
 #include "cuda/port.h"
@@ -41,7 +43,7 @@ Block::Block(int threads)
   }
 }
 
-Block::~Block() = default;
+Block::~Block() { std::free(late_); }
 
 // Runs one body after another, as often as the block is run.
 TUTTI_SCHEDULER void Block::fiber(void* thread) {
@@ -147,8 +149,18 @@ TUTTI_SCHEDULER void Block::store_late(void* to, const void* from, size_t bytes)
   for (size_t done = 0; done < bytes; done += sizeof(uint64_t)) {
     LateStore store{static_cast<std::byte*>(to) + done, 0, std::min(sizeof(uint64_t), bytes - done)};
     std::memcpy(&store.bits, static_cast<const std::byte*>(from) + done, store.bytes);
-    late_.push_back(store);
+    keep_late(store);
   }
+}
+
+TUTTI_SCHEDULER void Block::keep_late(const LateStore& store) {
+  if (late_count_ == late_room_) {
+    late_room_ = late_room_ == 0 ? 1024 : 2 * late_room_;
+    void* const grown = std::realloc(late_, late_room_ * sizeof(LateStore));
+    if (!grown) throw std::bad_alloc();
+    late_ = static_cast<LateStore*>(grown);
+  }
+  late_[late_count_++] = store;
 }
 
 namespace {
@@ -163,19 +175,20 @@ TUTTI_SCHEDULER void perform(std::byte* to, uint64_t bits, size_t bytes) {
 }  // namespace
 
 TUTTI_SCHEDULER void Block::flush_stores() {
-  for (const LateStore& store : late_) perform(store.to, store.bits, store.bytes);
-  late_.clear();
+  for (size_t i = 0; i < late_count_; ++i) perform(late_[i].to, late_[i].bits, late_[i].bytes);
+  late_count_ = 0;
 }
 
-// A drawn few, of those to different addresses in any order: none may overtake another to its own address.
+// A drawn one of those to different addresses: none may overtake another to its own address.
 TUTTI_SCHEDULER void Block::flush_some() {
-  if (late_.empty()) return;
-  const size_t chosen = rng_.below(late_.size());
+  if (late_count_ == 0) return;
+  const size_t chosen = rng_.below(late_count_);
   const LateStore store = late_[chosen];
   for (size_t i = 0; i < chosen; ++i)
     if (late_[i].to == store.to) return;
   perform(store.to, store.bits, store.bytes);
-  late_.erase(late_.begin() + static_cast<ptrdiff_t>(chosen));
+  for (size_t i = chosen + 1; i < late_count_; ++i) late_[i - 1] = late_[i];
+  --late_count_;
 }
 
 }  // namespace tutti::dev

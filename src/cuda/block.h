@@ -84,7 +84,11 @@ class Block {
     uint64_t bits;
     size_t bytes;
   };
-  std::vector<LateStore> late_;
+  // By hand, since fibers and the scheduler change it without an order: what a vector does is checked for races, even where
+  // its caller is not.
+  void keep_late(const LateStore& store);
+  LateStore* late_ = nullptr;
+  size_t late_count_ = 0, late_room_ = 0;
 };
 
 }  // namespace tutti::dev

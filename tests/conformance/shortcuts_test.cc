@@ -68,6 +68,27 @@ TEST_F(Shortcuts, WhatIsLentIsReadWhereItLies) {
   EXPECT_EQ(send_link->retired(), 2u);
 }
 
+// Who has its lent memory back, and asks no more, is woken by later releases of the link once at most.
+TEST_F(Shortcuts, WhatNobodyAsksForAnyMoreKeepsNobodyAwake) {
+  const Region region = make_region();
+  introduce(region);
+  ASSERT_TRUE(send_link->lend(region.get(), kBytes, stamp()).value());
+  send_copy(1);
+  (void)receive();
+  receive_link->release();
+  EXPECT_EQ(send_link->retired(), 2u);  // the lent one is; a message is still under way
+  (void)receive();
+  receive_link->release();
+  const auto falls_asleep = [&] {
+    std::vector<pollfd> descriptors;
+    const bool asleep = (*world)[0].prepare_wait(descriptors);
+    (*world)[0].finish_wait();
+    return asleep;
+  };
+  EXPECT_FALSE(falls_asleep());
+  EXPECT_TRUE(falls_asleep());
+}
+
 TEST_F(Shortcuts, OtherMemoryIsNotLent) {
   const Region region = make_region();
   introduce(region);

@@ -64,6 +64,9 @@ class LinkEnd {
   void arm();
   bool quiet() const { return !waits_ || (!can_go_on() && peer_.gone().ok()); }
   void disarm();
+  // What has changed is news once. Whoever still waits asks again, and waits again; a link that nobody asks any more, since
+  // its operation has ended, must not keep the rank awake.
+  void take_news() { waits_ = waits_ && quiet(); }
 
  protected:
   // Enters itself in `ends`, the transport's list of open ends.

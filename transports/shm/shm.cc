@@ -153,6 +153,7 @@ bool ShmTransport::prepare_wait(std::vector<pollfd>& descriptors) {
   if (address_.barriers) process_barrier();
   if (!std::all_of(ends_.begin(), ends_.end(), [](const LinkEnd* end) { return end->quiet(); })) {
     disarm();
+    for (LinkEnd* end : ends_) end->take_news();
     return false;
   }
   asleep_ = true;

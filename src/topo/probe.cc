@@ -23,11 +23,10 @@ using Topology = std::unique_ptr<std::remove_pointer_t<hwloc_topology_t>, Destro
 // hwloc loads its plug-ins with the first topology and unloads them with the last, and libpciaccess, which one of them
 // brings, does not clean up when it is unloaded. A topology that is never loaded keeps them.
 void keep_plugins() {
-  static hwloc_topology_t const kept = [] {
+  [[gnu::used]] static hwloc_topology_t const kept = [] {  // else the compiler forgets where it is, and it is a leak
     hwloc_topology_t topology = nullptr;
     return hwloc_topology_init(&topology) == 0 ? topology : nullptr;
   }();
-  (void)kept;
 }
 
 Result<Machine> load(const std::string& name) {

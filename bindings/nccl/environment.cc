@@ -129,7 +129,8 @@ class Translation {
   void transports() {
     served_.insert({"NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE", "NCCL_NET"});
     std::set<std::string> without;
-    if (is_true(value_of("NCCL_P2P_DISABLE")) || !strcasecmp(value_of("NCCL_P2P_LEVEL").c_str(), "LOC")) without.insert("p2p");
+    if (is_true(value_of("NCCL_P2P_DISABLE"))) without.insert("p2p");
+    p2p_level();
     if (is_true(value_of("NCCL_SHM_DISABLE"))) without.insert("shm");
     if (is_true(value_of("NCCL_IB_DISABLE"))) without.insert("verbs");
     const std::string net = lowered(value_of("NCCL_NET"));
@@ -137,6 +138,16 @@ class Translation {
     if (net == "ib") without.insert("ucx");
     if (!net.empty() && net != "socket" && net != "ib") ignored_.push_back("NCCL_NET=" + net);
     if (!without.empty()) set("TUTTI_TRANSPORT", "^" + joined({without.begin(), without.end()}, ','));
+  }
+
+  // By word, or by number as of old.
+  void p2p_level() {
+    const std::string level = lowered(value_of("NCCL_P2P_LEVEL"));
+    if (level.empty()) return;
+    for (const auto& [theirs, number, ours] : {std::tuple{"loc", "0", "LOC"}, {"nvl", "", "NVL"}, {"pix", "1", "PIX"},
+                                               {"pxb", "2", "PXB"}, {"phb", "3", "PHB"}, {"sys", "4", "SYS"}, {"sys", "5", "SYS"}})
+      if (level == theirs || level == number) return set("TUTTI_P2P_LEVEL", ours);
+    ignored_.push_back("NCCL_P2P_LEVEL=" + level);
   }
 
   void sizes() {

@@ -18,6 +18,8 @@ namespace grammar = config_grammar;
 constexpr std::array<std::string_view, 7> kTransports = {"self", "shm", "tcp", "p2p", "verbs", "ucx", "sim"};
 constexpr std::array<std::string_view, 2> kProtocols = {"simple", "ll"};
 constexpr std::array<std::string_view, 3> kDevices = {"host", "sim", "cuda"};
+// Path classes between GPUs of a node (topo/fabric.h), from the nearest to the farthest.
+constexpr std::array<std::string_view, 9> kP2pLevels = {"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PHB", "SYS"};
 constexpr std::array<std::string_view, 5> kFamilies = {"any", "ipv4", "ipv6", "AF_INET", "AF_INET6"};
 constexpr std::array<AddressFamily, 5> kFamilyValues = {AddressFamily::any, AddressFamily::ipv4, AddressFamily::ipv6,
                                                         AddressFamily::ipv4, AddressFamily::ipv6};
@@ -99,13 +101,22 @@ constexpr ConfigVariable kVariables[] = {
      "Where this rank's buffers live: in host memory, on a simulated GPU or on a CUDA GPU. Without an index rank r has "
      "device r, modulo their number.",
      parse_device, show_device},
-    {"TUTTI_SIM_TOPO", "[NODESx]nvlinkGPUS|[NODESx]pcieGPUS", "nvlink8",
-     "The machine that simulated GPUs are in, such as nvlink8 or 2xnvlink2; the same on all ranks.",
+    {"TUTTI_SIM_TOPO", "[NODESx]nvlinkGPUS|[NODESx]pcieGPUS|[NODESx]FILE", "nvlink8",
+     "The machine that simulated GPUs are in, such as nvlink8 or 2xnvlink2, or as many of the node that a topology file "
+     "describes (any that `tutti topo --file` reads; with a / or an ending .xml or .json); the same on all ranks.",
      [](Config& c, std::string_view v) -> Status {
        c.sim_topo = v;
        return {};
      },
      [](const Config& c) { return c.sim_topo.empty() ? "nvlink8" : c.sim_topo; }},
+    {"TUTTI_P2P_LEVEL", "LOC|NVL|NVB|C2C|PIX|PXB|P2C|PHB|SYS", "SYS",
+     "The farthest path by which two GPUs of a node may reach each other directly (p2p). Others go through the host.",
+     [](Config& c, std::string_view v) -> Status {
+       TUTTI_TRY_ASSIGN(const size_t index, grammar::parse_word(v, kP2pLevels));
+       c.p2p_level = kP2pLevels[index];
+       return {};
+     },
+     [](const Config& c) { return c.p2p_level; }},
     {"TUTTI_LANES", "1..16", "", "Lanes that an operation is split into. Not set: chosen per operation.",
      [](Config& c, std::string_view v) -> Status {
        TUTTI_TRY_ASSIGN(c.lanes, grammar::parse_integer(v, 1, kMostLanes));

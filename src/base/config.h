@@ -65,6 +65,7 @@ struct Config {
   NameList proto;                      // TUTTI_PROTO
   DeviceChoice device;                 // TUTTI_DEVICE
   std::string sim_topo;                // TUTTI_SIM_TOPO; empty: nvlink8
+  std::string p2p_level = "SYS";       // TUTTI_P2P_LEVEL: a path class, in capitals
   std::string tuning_file;             // TUTTI_TUNING_FILE; what it says is compared apart (comm/wiring.cc)
   InterfaceFilter socket_ifname;
   AddressFamily socket_family = AddressFamily::any;

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "cuda/program.h"
+#include "topo/path_class.h"
 
 namespace tutti {
 
@@ -48,6 +49,8 @@ class Device {
   virtual int index() const = 0;
   // Which machine it is in, beyond the host's name: simulated nodes of one host differ.
   virtual int node() const = 0;
+  // The path to the device of that number in the same node.
+  virtual PathClass path_to(int index) const = 0;
   // How many blocks of the move kernel fit on it at once, for all its ranks together.
   virtual uint32_t most_blocks() const = 0;
 

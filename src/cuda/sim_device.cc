@@ -38,6 +38,7 @@ class SimDevice final : public Device {
   std::string_view kind() const override { return "sim"; }
   int index() const override { return options_.index; }
   int node() const override { return options_.topology.node_of(options_.index); }
+  PathClass path_to(int index) const override { return options_.topology.path_between(options_.index, index); }
   uint32_t most_blocks() const override { return kMostSimBlocks; }
 
   Result<std::byte*> allocate(size_t bytes) override { return sim_memory::allocate(bytes, options_.index); }

@@ -16,6 +16,9 @@ namespace {
 TEST(SimTopology, NamesAreReadAndShown) {
   EXPECT_EQ(parse_sim_topology("").value(), (SimTopology{1, 8, SimLink::nvlink}));
   EXPECT_EQ(parse_sim_topology("2xnvlink2").value(), (SimTopology{2, 2, SimLink::nvlink}));
+  EXPECT_EQ(parse_sim_topology("2xnvlink2").value().path_between(0, 1), PathClass::nvl);
+  EXPECT_EQ(parse_sim_topology("2xnvlink2").value().path_between(1, 2), PathClass::net);
+  EXPECT_EQ(parse_sim_topology("pcie4").value().path_between(3, 0), PathClass::phb);
   EXPECT_EQ(show(parse_sim_topology("3xpcie4").value()), "3xpcie4");
   for (const char* wrong : {"nvlink", "nvlink0", "nvlink65", "2x", "2nvlink2", "xnvlink2", "nvlink8 ", "8", "mesh4"})
     EXPECT_EQ(parse_sim_topology(wrong).status().code(), tuttiInvalidUsage) << wrong;

@@ -29,8 +29,8 @@ LAYERS = {
     "transports": ["src/base", "transports/transport.h", "transports/plugin.h"],
     "src/engine": ["src/base", "src/plan", "src/reduce", "transports/transport.h"],
     # Devices: kernels and what launches them.
-    "src/cuda": ["src/base", "src/plan", "src/reduce", "src/engine", "transports/transport.h"],
-    "transports/p2p": ["src/base", "transports/transport.h", "src/plan", "src/engine", "src/cuda"],
+    "src/cuda": ["src/base", "src/plan", "src/reduce", "src/engine", "src/topo", "transports/transport.h"],
+    "transports/p2p": ["src/base", "transports/transport.h", "src/plan", "src/engine", "src/cuda", "src/topo/path_class.h"],
     # Pure: what an operation costs and which is cheapest, from facts that src/comm gathers.
     "src/tune": ["src/base", "src/plan", "src/topo", "algorithms"],
     "src/comm": ["src/base", "src/plan", "src/topo", "src/tune", "src/reduce", "src/bootstrap", "src/engine", "src/cuda",

@@ -37,6 +37,26 @@ class Devices(ProgramTest):
             self.assertIn("tcp", text)
             self.assertNotIn("shm", text)
 
+    def test_the_level_bounds_direct_paths(self):
+        for machine, level, expected in (("pcie2", "SYS", "p2p"), ("pcie2", "phb", "p2p"), ("pcie2", "PXB", "shm"),
+                                         ("nvlink2", "NVL", "p2p"), ("nvlink2", "LOC", "shm")):
+            with self.subTest(machine=machine, level=level):
+                report = self.check(2, TUTTI_DEVICE="sim", TUTTI_SIM_TOPO=machine, TUTTI_P2P_LEVEL=level)
+                self.assertEqual(report["results"][0]["transport"], [expected])
+
+    def test_a_topology_file_describes_the_node(self):
+        cube_mesh = Path(__file__).parents[1] / "topo/data/v100_cube_mesh.xml"
+        # Half of the pairs have no NVLink of their own.
+        for level, expected in (("SYS", {"p2p"}), ("NVL", {"p2p", "shm"})):
+            with self.subTest(level=level):
+                report = self.check(8, TUTTI_DEVICE="sim", TUTTI_SIM_TOPO=str(cube_mesh), TUTTI_P2P_LEVEL=level, TUTTI_ALGO="all_pairs")
+                self.assertEqual(set(report["results"][0]["transport"]), expected)
+        two = self.check(4, TUTTI_DEVICE="sim", TUTTI_SIM_TOPO=f"2x{cube_mesh}")
+        self.assertEqual(two["results"][0]["transport"], ["p2p"])  # four ranks have the first four GPUs
+        outcome = run([BIN / "allreduce_perf"], TUTTI_DEVICE="sim", TUTTI_SIM_TOPO="./no-such.xml")
+        self.assertEqual(outcome.status, 1, outcome)
+        self.assertIn("no-such.xml", outcome.err)
+
     def test_host_ranks_and_devices_in_one_communicator(self):
         script = 'if [ "$RANK" -ge 2 ]; then export TUTTI_DEVICE=sim; fi; exec "$0" -b 8 -e 64K -f 32 -n 1'
         self.expect(run([BIN / "tutti", "run", "-n", 4, "--", "/bin/sh", "-c", script, BIN / "allreduce_perf"]), 0)

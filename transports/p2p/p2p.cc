@@ -31,7 +31,7 @@ uint64_t slot_bytes_for(Rank nranks, const Config& config) {
 
 struct Address {
   std::string host, kind;
-  int32_t node = 0;
+  int32_t node = 0, index = 0;
   uint32_t user = 0;
   uint64_t slot_bytes = 0;
   std::vector<std::byte> exported;
@@ -42,6 +42,7 @@ std::vector<std::byte> encode(const Address& address) {
   writer.put_string(address.host);
   writer.put_string(address.kind);
   writer.put(address.node);
+  writer.put(address.index);
   writer.put(address.user);
   writer.put(address.slot_bytes);
   writer.put_bytes(address.exported);
@@ -53,6 +54,7 @@ bool decode(std::span<const std::byte> bytes, Address& address) {
   address.host = reader.get_string();
   address.kind = reader.get_string();
   address.node = reader.get<int32_t>();
+  address.index = reader.get<int32_t>();
   address.user = reader.get<uint32_t>();
   address.slot_bytes = reader.get<uint64_t>();
   address.exported = reader.get_bytes();
@@ -62,7 +64,9 @@ bool decode(std::span<const std::byte> bytes, Address& address) {
 class P2p final : public P2pTransport {
  public:
   P2p(const TransportContext& context, Device& device, Address address, std::byte* memory)
-      : self_(context.self), nranks_(context.nranks), device_(device), address_(std::move(address)), memory_(memory) {}
+      : self_(context.self), nranks_(context.nranks), device_(device), address_(std::move(address)), memory_(memory) {
+    parse_path_class(context.config.p2p_level, farthest_);
+  }
   ~P2p() override { device_.free(memory_); }
 
   std::string_view name() const override { return "p2p"; }
@@ -141,6 +145,9 @@ class P2p final : public P2pTransport {
       peer.unreachable = fmt::format("it runs as another user (id {}, this rank as {})", theirs.user, address_.user);
     } else if (theirs.slot_bytes != address_.slot_bytes) {
       peer.unreachable = "its slots differ in size; TUTTI_TILE must be the same on all ranks";
+    } else if (const PathClass path = device_.path_to(theirs.index); path > farthest_) {
+      peer.unreachable = fmt::format("the path from GPU {} to GPU {} is {}, and TUTTI_P2P_LEVEL allows {} at the farthest",
+                                     address_.index, theirs.index, name_of(path), name_of(farthest_));
     } else if (auto imported = device_.import_memory(theirs.exported); !imported.ok()) {
       peer.unreachable = imported.status().message();
     } else {
@@ -166,6 +173,7 @@ class P2p final : public P2pTransport {
   Device& device_;
   const Address address_;
   std::byte* const memory_;
+  PathClass farthest_ = PathClass::sys;
   std::vector<PeerMemory> peers_;
 };
 
@@ -176,6 +184,7 @@ Result<std::unique_ptr<P2pTransport>> make_p2p_transport(const TransportContext&
   TUTTI_TRY_ASSIGN(address.host, host_identity());
   address.kind = device.kind();
   address.node = device.node();
+  address.index = device.index();
   address.user = ::geteuid();
   address.slot_bytes = slot_bytes_for(context.nranks, context.config);
   const size_t bytes =

@@ -7,6 +7,8 @@
 
 #include "base/bytes.h"
 #include "base/host.h"
+#include "base/log.h"
+#include "base/rng.h"
 
 namespace tutti {
 namespace {
@@ -27,6 +29,21 @@ uint64_t slot_bytes_for(Rank nranks, const Config& config) {
       std::clamp<uint64_t>((uint64_t{2} << 20) / std::bit_ceil(uint32_t{nranks}), 16 << 10, 256 << 10);
   constexpr uint64_t kUnit = 128;
   return (std::max(config.tile_bytes.value_or(0), by_ranks) + kUnit - 1) / kUnit * kUnit;
+}
+
+// What a rank writes at the end of its memory before others map it, and they must find there: a path that returns other
+// bytes (as PCIe does behind some I/O memory management units and virtual switches) is not taken.
+struct Greeting {
+  uint64_t words[8];
+  bool operator==(const Greeting&) const = default;
+};
+Greeting greeting_of(std::span<const std::byte> key, Rank rank) {
+  uint64_t seed = uint32_t{rank} + uint64_t{1};
+  for (const std::byte b : key) seed = seed * 0x100000001b3ULL ^ std::to_integer<uint64_t>(b);
+  Rng rng(seed);
+  Greeting greeting;
+  for (uint64_t& word : greeting.words) word = rng.next();
+  return greeting;
 }
 
 struct Address {
@@ -64,7 +81,12 @@ bool decode(std::span<const std::byte> bytes, Address& address) {
 class P2p final : public P2pTransport {
  public:
   P2p(const TransportContext& context, Device& device, Address address, std::byte* memory)
-      : self_(context.self), nranks_(context.nranks), device_(device), address_(std::move(address)), memory_(memory) {
+      : self_(context.self),
+        nranks_(context.nranks),
+        key_(context.key),
+        device_(device),
+        address_(std::move(address)),
+        memory_(memory) {
     parse_path_class(context.config.p2p_level, farthest_);
   }
   ~P2p() override { device_.free(memory_); }
@@ -78,7 +100,7 @@ class P2p final : public P2pTransport {
     for (uint32_t r = 0; r < nranks_; ++r) {
       peers_[r].description = std::move(descriptions[r]);
       if (r == self_) peers_[r].sections = device_.kernel_address(memory_);
-      else reach(peers_[r], addresses[r]);
+      else reach(Rank{r}, addresses[r]);
     }
     return {};
   }
@@ -123,6 +145,10 @@ class P2p final : public P2pTransport {
   }
 
   static size_t section_bytes(uint64_t slot_bytes) { return kSlotsAt + dev::kDepth * slot_bytes; }
+  // Behind all sections.
+  static size_t greeting_offset(Rank nranks, uint64_t slot_bytes) {
+    return size_t{nranks} * kMaxChannels * section_bytes(slot_bytes);
+  }
 
  private:
   struct PeerMemory {
@@ -131,7 +157,8 @@ class P2p final : public P2pTransport {
     std::byte* sections = nullptr;  // the kernels' view of its allocation
   };
 
-  void reach(PeerMemory& peer, std::span<const std::byte> bytes) {
+  void reach(Rank rank, std::span<const std::byte> bytes) {
+    PeerMemory& peer = peers_[rank];
     Address theirs;
     if (bytes.empty()) {
       peer.unreachable = "its buffers are in host memory";
@@ -150,9 +177,22 @@ class P2p final : public P2pTransport {
                                      address_.index, theirs.index, name_of(path), name_of(farthest_));
     } else if (auto imported = device_.import_memory(theirs.exported); !imported.ok()) {
       peer.unreachable = imported.status().message();
+    } else if (const Status proof = prove(rank, *imported); !proof.ok()) {
+      peer.unreachable = proof.message();
+      log(LogLevel::warn, Subsystem::init, static_cast<int>(self_), "p2p is not used with {}: {}", peer.description,
+          peer.unreachable);
     } else {
       peer.sections = *imported;
     }
+  }
+
+  // Reads what the peer has written.
+  Status prove(Rank peer, const std::byte* sections) {
+    Greeting read{};
+    TUTTI_TRY(device_.copy(&read, sections + greeting_offset(nranks_, address_.slot_bytes), sizeof read));
+    if (read == greeting_of(key_, peer)) return {};
+    return fail(tuttiSystemError, "its memory, mapped here, reads as other bytes than it wrote; see PCIe access control (ACS) and the "
+                "I/O memory management unit, which `tutti doctor` looks at");
   }
 
   Status check(const Peer& peer) const {
@@ -170,6 +210,7 @@ class P2p final : public P2pTransport {
   }
 
   const Rank self_, nranks_;
+  const std::vector<std::byte> key_;
   Device& device_;
   const Address address_;
   std::byte* const memory_;
@@ -187,10 +228,11 @@ Result<std::unique_ptr<P2pTransport>> make_p2p_transport(const TransportContext&
   address.index = device.index();
   address.user = ::geteuid();
   address.slot_bytes = slot_bytes_for(context.nranks, context.config);
-  const size_t bytes =
-      size_t{context.nranks} * Transport::kMaxChannels * P2p::section_bytes(address.slot_bytes);
-  TUTTI_TRY_ASSIGN(std::byte * memory, device.allocate(bytes));
-  auto exported = device.export_memory(memory);
+  const size_t greeting_at = P2p::greeting_offset(context.nranks, address.slot_bytes);
+  TUTTI_TRY_ASSIGN(std::byte * memory, device.allocate(greeting_at + sizeof(Greeting)));
+  const Greeting greeting = greeting_of(context.key, context.self);
+  const Status written = device.copy(memory + greeting_at, &greeting, sizeof greeting);
+  auto exported = written.ok() ? device.export_memory(memory) : Result<std::vector<std::byte>>(written);
   if (!exported.ok()) {
     device.free(memory);
     return exported.status();

@@ -30,6 +30,7 @@ Status PeerEnd::connect() {
   if (status == UCS_ERR_UNREACHABLE && process_) {
     // UCX's shared memory cannot tell a lost peer, so it does not serve then; but here the peer's process can be watched.
     wanted.err_mode = UCP_ERR_HANDLING_MODE_NONE;
+    guarded_ = false;
     status = ucp_ep_create(worker_.get(), &wanted, &endpoint_);
   }
   if (status == UCS_OK) return {};
@@ -73,6 +74,11 @@ void PeerEnd::look() {
   constexpr int kMostRounds = 10'000;
   for (int i = 0; i < kMostRounds && worker_.progress(); ++i) continue;
   if (gone_.ok()) gone_ = fail(tuttiRemoteError, "{} has ended", description_);
+}
+
+void PeerEnd::failed_sending(ucs_status_t status) {
+  if (gone_.ok())
+    gone_ = fail(tuttiRemoteError, "sending to {}: {}", description_, ucx_error("ucp_tag_send_nbx", status).message());
 }
 
 void PeerEnd::flush() {

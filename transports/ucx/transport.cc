@@ -21,6 +21,8 @@ namespace {
 
 // How long a rank that leaves tries to tell its peers.
 constexpr Nanoseconds kFarewell = kSecond / 2;
+// How long a rank that leaves waits for copies that are being made of or by a living peer's memory.
+constexpr Nanoseconds kLastCopies = kSecond;
 
 }  // namespace
 
@@ -41,14 +43,24 @@ Result<std::unique_ptr<Transport>> UcxTransport::create(const TransportContext& 
 
 UcxTransport::~UcxTransport() {
   leave();
-  for (auto& peer : peers_) {
-    peer->leaving.cancel(worker_->get());
-    if (peer->end) peer->end->close();
-  }
   for (auto& [key, box] : outboxes_) box->stop_listening();
   for (auto& [key, box] : inboxes_) box->stop_listening();
+  for (auto& peer : peers_) {
+    peer->leaving.cancel(worker_->get());
+    if (peer->end && peer->end->ends_by_force()) peer->end->close();
+  }
+  const Nanoseconds until = steady_now() + kLastCopies;
+  while (!settled() && steady_now() < until) worker_->progress();
+  for (auto& peer : peers_)
+    if (peer->end) peer->end->close();
   // What is cancelled, or was given up with its endpoint, ends here; it must not outlive the memory that it names.
   worker_.reset();
+}
+
+// UCX has nothing more to do for the links.
+bool UcxTransport::settled() const {
+  return std::ranges::all_of(outboxes_, [](auto& each) { return each.second->settled(); }) &&
+         std::ranges::all_of(inboxes_, [](auto& each) { return each.second->settled(); });
 }
 
 // Says good-bye and sees to it that the word goes out, after all that was sent before.

@@ -38,6 +38,7 @@ class UcxTransport final : public Transport {
   PeerEnd& end_of(Rank peer);
   Status check_end(Rank peer, ChannelId channel) const;
   void leave();
+  bool settled() const;
 
   const TransportContext context_;
   std::unique_ptr<Worker> worker_;

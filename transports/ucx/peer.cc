@@ -35,14 +35,16 @@ Status PeerEnd::connect() {
   }
   if (status == UCS_OK) return {};
   endpoint_ = nullptr;
-  look();
-  if (gone_.ok()) gone_ = fail(tuttiRemoteError, "{} cannot be reached: {}", description_, ucx_error("ucp_ep_create", status).message());
-  return gone_;
+  return ucx_error("ucp_ep_create", status);
 }
 
 Status PeerEnd::send(Pending& sending, const void* data, size_t bytes, uint64_t tag) {
   if (!gone_.ok()) return gone_;
-  if (!endpoint_) TUTTI_TRY(connect());
+  if (const Status connected = endpoint_ ? Status() : connect(); !connected.ok()) {
+    look();
+    if (gone_.ok()) gone_ = fail(tuttiRemoteError, "{} cannot be reached: {}", description_, connected.message());
+    return gone_;
+  }
   const ucp_request_param_t parameters = sending.send_parameters();
   sending.started(ucp_tag_send_nbx(endpoint_, data, bytes, tag, &parameters));
   clean_ = flushing_ = false;

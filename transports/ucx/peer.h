@@ -17,14 +17,15 @@ class PeerEnd {
   PeerEnd(const PeerEnd&) = delete;
   PeerEnd& operator=(const PeerEnd&) = delete;
 
+  // Makes the endpoint. It fails where the two workers have no way in common; nothing is sent yet.
+  Status connect();
   // Gives up what is still on its way.
   void close();
   // close() ends what is on its way. Else UCX goes on with it, and fails an assertion of its own when its worker ends
   // before.
   bool ends_by_force() const { return guarded_; }
 
-  // Sends a message of the memory given, which must stay until `sending` has ended. The first one makes the endpoint: a
-  // peer that only sends, and has left, need not be reached.
+  // Sends a message of the memory given, which must stay until `sending` has ended. Connects if need be.
   Status send(Pending& sending, const void* data, size_t bytes, uint64_t tag);
   // Whether messages can still come or be taken, and why not. Messages that came before the end can still be had.
   const Status& gone() const { return gone_; }
@@ -49,8 +50,6 @@ class PeerEnd {
   bool said_leaving() const { return !leaving_.under_way(); }
 
  private:
-  Status connect();
-
   Worker& worker_;
   const Rank self_;
   const std::vector<std::byte> address_;

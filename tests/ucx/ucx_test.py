@@ -61,6 +61,22 @@ class Ucx(unittest.TestCase):
         self.assertIn("by tcp; not ucx: at rank", done.stdout + done.stderr)
         self.assertIn("asked bogus", done.stdout + done.stderr)
 
+    def ranks_without_a_common_way(self, transports, **variables):
+        each = ('case $RANK in 0) UCX_TLS=tcp;; *) UCX_TLS=posix,self;; esac; export UCX_TLS; exec "$@"')
+        return run(self.bin / "tutti", "run", "-n", 2, "--", "sh", "-c", each, "sh", self.bin / "allreduce_perf", "-b", "8", "-e",
+                   "8", TUTTI_TRANSPORT=transports, **variables)
+
+    def test_ranks_without_a_common_way_are_told_so(self):
+        done = self.ranks_without_a_common_way("ucx")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("no allowed transport connects rank", done.stderr)
+        self.assertIn("Destination is unreachable", done.stderr)
+
+    def test_ranks_without_a_common_way_take_the_next_transport(self):
+        done = self.ranks_without_a_common_way("ucx,tcp", TUTTI_DEBUG="INFO")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("by tcp; not ucx: ", done.stdout + done.stderr)
+
     def test_without_the_plug_in_the_error_says_so(self):
         with tempfile.TemporaryDirectory() as folder:
             shutil.copy(self.bin.parent / "lib" / "libtutti.so.0", folder)  # alone, where the loader looks first

@@ -48,6 +48,8 @@ void Outbox::settle() {
     if (!message.counted || message.under_way()) continue;
     message.counted = false;
     peer_.ended_sending();
+    for (const Pending* sending : {&message.sending_frame, &message.sending_rest})
+      if (sending->failed()) peer_.failed_sending(sending->status());
   }
 }
 
@@ -136,6 +138,7 @@ void Inbox::settle() {
   if (!counted_ || crediting_.under_way()) return;
   counted_ = false;
   peer_.ended_sending();
+  if (crediting_.failed()) peer_.failed_sending(crediting_.status());
 }
 
 void Inbox::send_credit() {

@@ -20,7 +20,6 @@ class Outbox {
   void settle();
   bool settled() const;
   void stop_listening() { credit_.cancel(worker_.get()); }
-  bool listens() const { return credit_.under_way(); }
 
  private:
   struct Message {

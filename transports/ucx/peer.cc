@@ -30,18 +30,21 @@ Status PeerEnd::connect() {
   if (status == UCS_ERR_UNREACHABLE && process_) {
     // UCX's shared memory cannot tell a lost peer, so it does not serve then; but here the peer's process can be watched.
     wanted.err_mode = UCP_ERR_HANDLING_MODE_NONE;
+    guarded_ = false;
     status = ucp_ep_create(worker_.get(), &wanted, &endpoint_);
   }
   if (status == UCS_OK) return {};
   endpoint_ = nullptr;
-  look();
-  if (gone_.ok()) gone_ = fail(tuttiRemoteError, "{} cannot be reached: {}", description_, ucx_error("ucp_ep_create", status).message());
-  return gone_;
+  return ucx_error("ucp_ep_create", status);
 }
 
 Status PeerEnd::send(Pending& sending, const void* data, size_t bytes, uint64_t tag) {
   if (!gone_.ok()) return gone_;
-  if (!endpoint_) TUTTI_TRY(connect());
+  if (const Status connected = endpoint_ ? Status() : connect(); !connected.ok()) {
+    look();
+    if (gone_.ok()) gone_ = fail(tuttiRemoteError, "{} cannot be reached: {}", description_, connected.message());
+    return gone_;
+  }
   const ucp_request_param_t parameters = sending.send_parameters();
   sending.started(ucp_tag_send_nbx(endpoint_, data, bytes, tag, &parameters));
   clean_ = flushing_ = false;
@@ -73,6 +76,11 @@ void PeerEnd::look() {
   constexpr int kMostRounds = 10'000;
   for (int i = 0; i < kMostRounds && worker_.progress(); ++i) continue;
   if (gone_.ok()) gone_ = fail(tuttiRemoteError, "{} has ended", description_);
+}
+
+void PeerEnd::failed_sending(ucs_status_t status) {
+  if (gone_.ok())
+    gone_ = fail(tuttiRemoteError, "sending to {}: {}", description_, ucx_error("ucp_tag_send_nbx", status).message());
 }
 
 void PeerEnd::flush() {

@@ -17,11 +17,15 @@ class PeerEnd {
   PeerEnd(const PeerEnd&) = delete;
   PeerEnd& operator=(const PeerEnd&) = delete;
 
+  // Makes the endpoint. It fails where the two workers have no way in common; nothing is sent yet.
+  Status connect();
   // Gives up what is still on its way.
   void close();
+  // close() ends what is on its way. Else UCX goes on with it, and fails an assertion of its own when its worker ends
+  // before.
+  bool ends_by_force() const { return guarded_; }
 
-  // Sends a message of the memory given, which must stay until `sending` has ended. The first one makes the endpoint: a
-  // peer that only sends, and has left, need not be reached.
+  // Sends a message of the memory given, which must stay until `sending` has ended. Connects if need be.
   Status send(Pending& sending, const void* data, size_t bytes, uint64_t tag);
   // Whether messages can still come or be taken, and why not. Messages that came before the end can still be had.
   const Status& gone() const { return gone_; }
@@ -34,6 +38,8 @@ class PeerEnd {
   // Something was handed to UCX, or it has finished with something.
   void began_sending() { ++sending_; }
   void ended_sending() { --sending_; }
+  // Something that was sent has failed, for another reason than the peer's end: no later message can follow it.
+  void failed_sending(ucs_status_t status);
   // Once nothing is being sent any more, pushes out what UCX still holds. A flush also waits for ways that UCX has begun to
   // open and nothing was sent by, until the peer calls Tutti again; so it is not waited for beyond some looks.
   void flush();
@@ -44,8 +50,6 @@ class PeerEnd {
   bool said_leaving() const { return !leaving_.under_way(); }
 
  private:
-  Status connect();
-
   Worker& worker_;
   const Rank self_;
   const std::vector<std::byte> address_;
@@ -54,6 +58,7 @@ class PeerEnd {
   Fd process_;
   Status gone_;
   uint32_t sending_ = 0;
+  bool guarded_ = true;  // UCX watches the peer itself
   static constexpr uint32_t kMostLooks = 1000;
   uint32_t looks_ = 0;                   // since the last message
   bool clean_ = true, flushing_ = false;  // nothing is left to flush; a flush was begun after the last message

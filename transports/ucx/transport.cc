@@ -21,6 +21,8 @@ namespace {
 
 // How long a rank that leaves tries to tell its peers.
 constexpr Nanoseconds kFarewell = kSecond / 2;
+// How long a rank that leaves waits for copies that are being made of or by a living peer's memory.
+constexpr Nanoseconds kLastCopies = kSecond;
 
 }  // namespace
 
@@ -41,14 +43,25 @@ Result<std::unique_ptr<Transport>> UcxTransport::create(const TransportContext& 
 
 UcxTransport::~UcxTransport() {
   leave();
-  for (auto& peer : peers_) {
-    peer->leaving.cancel(worker_->get());
-    if (peer->end) peer->end->close();
-  }
   for (auto& [key, box] : outboxes_) box->stop_listening();
   for (auto& [key, box] : inboxes_) box->stop_listening();
+  for (auto& peer : peers_) {
+    peer->leaving.cancel(worker_->get());
+    peer->spare.reset();
+    if (peer->end && peer->end->ends_by_force()) peer->end->close();
+  }
+  const Nanoseconds until = steady_now() + kLastCopies;
+  while (!settled() && steady_now() < until) worker_->progress();
+  for (auto& peer : peers_)
+    if (peer->end) peer->end->close();
   // What is cancelled, or was given up with its endpoint, ends here; it must not outlive the memory that it names.
   worker_.reset();
+}
+
+// UCX has nothing more to do for the links.
+bool UcxTransport::settled() const {
+  return std::ranges::all_of(outboxes_, [](auto& each) { return each.second->settled(); }) &&
+         std::ranges::all_of(inboxes_, [](auto& each) { return each.second->settled(); });
 }
 
 // Says good-bye and sees to it that the word goes out, after all that was sent before.
@@ -77,6 +90,15 @@ Status UcxTransport::set_peers(std::vector<std::vector<std::byte>> addresses, st
       if (!reader.complete()) peer->unreachable = "its ucx address is malformed";
       if (host == host_) peer->process = process;
     }
+    // UCX finds out whether two workers have a way in common when it makes an endpoint; later, no other transport could
+    // take its place.
+    if (peer->unreachable.empty() && r != context_.self) {
+      peer->spare = make_end(*peer);
+      if (const Status connected = peer->spare->connect(); !connected.ok()) {
+        peer->unreachable = connected.message();
+        peer->spare.reset();
+      }
+    }
     peers_.push_back(std::move(peer));
   }
   return {};
@@ -93,10 +115,14 @@ Status UcxTransport::check_end(Rank peer, ChannelId channel) const {
   return invalid_usage("ucx cannot reach {}: {}", peers_[peer]->description, peers_[peer]->unreachable);
 }
 
+std::unique_ptr<PeerEnd> UcxTransport::make_end(const Peer& peer) {
+  return std::make_unique<PeerEnd>(*worker_, context_.self, peer.worker_address, peer.process, peer.description);
+}
+
 PeerEnd& UcxTransport::end_of(Rank rank) {
   Peer& peer = *peers_[rank];
   if (!peer.end) {
-    peer.end = std::make_unique<PeerEnd>(*worker_, context_.self, peer.worker_address, peer.process, peer.description);
+    peer.end = peer.spare ? std::move(peer.spare) : make_end(peer);
     const ucp_request_param_t parameters = peer.leaving.receive_parameters();
     peer.leaving.started(ucp_tag_recv_nbx(worker_->get(), &peer.word, sizeof peer.word, tag_of(Kind::leaving, rank),
                                           ~uint64_t{0}, &parameters));

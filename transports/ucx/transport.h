@@ -30,14 +30,17 @@ class UcxTransport final : public Transport {
     std::vector<std::byte> worker_address;
     int process = 0;  // 0: on another host
     std::string description, unreachable;
-    std::unique_ptr<PeerEnd> end;
+    std::unique_ptr<PeerEnd> spare;  // connected, for the first link
+    std::unique_ptr<PeerEnd> end;    // with links
     Pending leaving;  // a receive, of the word by which the peer says so
     char word = 0;
   };
   explicit UcxTransport(const TransportContext& context) : context_(context) {}
+  std::unique_ptr<PeerEnd> make_end(const Peer& peer);
   PeerEnd& end_of(Rank peer);
   Status check_end(Rank peer, ChannelId channel) const;
   void leave();
+  bool settled() const;
 
   const TransportContext context_;
   std::unique_ptr<Worker> worker_;

@@ -3,7 +3,8 @@
 //
 //   sender    put() -> a copy of the message: a frame (stamp, size, the first bytes), and what does not fit it as a
 //             message of its own, which UCX sends at once or offers for the receiver to fetch (rendezvous)
-//   receiver  a receive for the next frame is always posted. The rest is received here, too, and copied: UCX cannot take
+//   receiver  a receive for the next frame is always posted. The rest is received here, too, and copied: UCX cannot
+//   take
 //             back a receive that has begun, and an operation that has failed must leave its caller's memory alone
 //   credit    a link has up to kDepth messages that the receiver has not released; every other release is told
 //   leaving   a rank that leaves says so on all its endpoints, so that its peers can tell it from a slow one
@@ -12,7 +13,7 @@
 // offered message means that the receiver has fetched it.
 //
 // A lost peer is noticed by UCX where its transport can, and on the same host by the end of its process.
-// Cost: a worker and its event descriptor per rank, an endpoint and (same host) a pidfd per peer with links; per link up
+// Cost: a worker and its event descriptor per rank, an endpoint and (same host) a pidfd per peer; per link up
 // to kDepth copies of messages.
 #pragma once
 

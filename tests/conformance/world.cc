@@ -15,11 +15,6 @@
 #include "transports/ucx/ucx.h"
 #endif
 
-#ifdef TUTTI_WITH_UCX
-// To AddressSanitizer: UCX 1.13 forgets a table of each endpoint of its shared memory, some hundred bytes.
-extern "C" __attribute__((visibility("default"))) const char* __lsan_default_suppressions() { return "leak:libuct.so"; }
-#endif
-
 namespace tutti::conformance {
 namespace {
 

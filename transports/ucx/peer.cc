@@ -65,13 +65,17 @@ void PeerEnd::close() {
 }
 
 void PeerEnd::has_left() {
+  left_ = true;
   if (gone_.ok()) gone_ = fail(tuttiRemoteError, "{} has left", description_);
 }
 
-void PeerEnd::look() {
-  if (!process_ || !gone_.ok()) return;
+bool PeerEnd::process_ended() const {
   pollfd ended{process_.get(), POLLIN, 0};
-  if (::poll(&ended, 1, 0) != 1) return;
+  return process_ && ::poll(&ended, 1, 0) == 1;
+}
+
+void PeerEnd::look() {
+  if (!gone_.ok() || !process_ended()) return;
   // What it sent before can still be had.
   constexpr int kMostRounds = 10'000;
   for (int i = 0; i < kMostRounds && worker_.progress(); ++i) continue;

@@ -30,6 +30,8 @@ class PeerEnd {
   // Whether messages can still come or be taken, and why not. Messages that came before the end can still be had.
   const Status& gone() const { return gone_; }
   void has_left();
+  // It has ended without saying so, as far as this host knows.
+  bool lost() const { return !left_ && (!gone_.ok() || process_ended()); }
   // A look at the peer's process.
   void look();
   // A descriptor that is readable when the peer's process has ended; negative where there is none.
@@ -50,6 +52,8 @@ class PeerEnd {
   bool said_leaving() const { return !leaving_.under_way(); }
 
  private:
+  bool process_ended() const;
+
   Worker& worker_;
   const Rank self_;
   const std::vector<std::byte> address_;
@@ -57,6 +61,7 @@ class PeerEnd {
   ucp_ep_h endpoint_ = nullptr;
   Fd process_;
   Status gone_;
+  bool left_ = false;
   uint32_t sending_ = 0;
   bool guarded_ = true;  // UCX watches the peer itself
   static constexpr uint32_t kMostLooks = 1000;

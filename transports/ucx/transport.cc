@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "base/bytes.h"
 #include "base/clock.h"
@@ -42,6 +43,10 @@ Result<std::unique_ptr<Transport>> UcxTransport::create(const TransportContext& 
 }
 
 UcxTransport::~UcxTransport() {
+  if (std::ranges::any_of(peers_, [](auto& peer) { return peer->end && peer->end->lost(); })) {
+    abandon();
+    return;
+  }
   leave();
   for (auto& [key, box] : outboxes_) box->stop_listening();
   for (auto& [key, box] : inboxes_) box->stop_listening();
@@ -56,6 +61,22 @@ UcxTransport::~UcxTransport() {
     if (peer->end) peer->end->close();
   // What is cancelled, or was given up with its endpoint, ends here; it must not outlive the memory that it names.
   worker_.reset();
+}
+
+// UCX 1.13 does not survive the death of a peer: whether it goes on, closes its endpoints or just ends, some assertion of it
+// fails now and then, and ends the process (tcp_ep.c: PUT_TX_WAITING_ACK; ucp_ep.c: proto_reqs). So after a death nothing of
+// it is touched again, and stays, with the memory that it may know, until the process ends. The hub has told everybody.
+void UcxTransport::abandon() {
+  struct Remains {
+    std::unique_ptr<Worker> worker;
+    std::vector<std::unique_ptr<Peer>> peers;
+    std::map<std::pair<uint32_t, uint16_t>, std::shared_ptr<Outbox>> outboxes;
+    std::map<std::pair<uint32_t, uint16_t>, std::shared_ptr<Inbox>> inboxes;
+  };
+  static std::mutex mutex;
+  static auto* const all = new std::vector<Remains>;
+  const std::lock_guard lock(mutex);
+  all->push_back({std::move(worker_), std::move(peers_), std::move(outboxes_), std::move(inboxes_)});
 }
 
 // UCX has nothing more to do for the links.

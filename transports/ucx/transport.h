@@ -40,6 +40,7 @@ class UcxTransport final : public Transport {
   PeerEnd& end_of(Rank peer);
   Status check_end(Rank peer, ChannelId channel) const;
   void leave();
+  void abandon();
   bool settled() const;
 
   const TransportContext context_;

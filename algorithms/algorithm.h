@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "plan/plan.h"
+#include "plan/rank_order.h"
 #include "plan/work.h"
 
 namespace tutti {
@@ -21,7 +22,14 @@ struct Algorithm {
   CostTerms (*terms)(const Shape& shape);
   // Is another algorithm over again where Shape::ranks_per_node is 1, and then chosen only where TUTTI_ALGO names it.
   bool by_node = false;
+  // Each copy is a ring (or a chain) of one lane on every rank: copies may go through the ranks in orders of their own.
+  bool in_rings = false;
 };
+
+// The plan of rank `self` where ranks stand in `orders`, at least one: the first, and where the algorithm is in_rings its
+// copies take them by turns. For collectives to which RankOrder does not apply, the plan as it is. Pure; the same orders
+// on all ranks.
+Plan plan_in_orders(const Algorithm& algorithm, const Shape& shape, Rank self, std::span<const RankOrder> orders);
 
 // The one table, in registry.cc.
 std::span<const Algorithm> all_algorithms();

@@ -175,11 +175,11 @@ CostTerms reduce_terms(const Shape& shape) {
 }
 
 constexpr Algorithm kRows[] = {
-    {"ring", Collective::all_reduce, applies, all_reduce, all_reduce_terms},
-    {"ring", Collective::reduce_scatter, applies, reduce_scatter, reduce_scatter_terms},
-    {"ring", Collective::all_gather, applies, all_gather, all_gather_terms},
-    {"ring", Collective::broadcast, applies, broadcast, broadcast_terms},
-    {"ring", Collective::reduce, applies, reduce, reduce_terms},
+    {"ring", Collective::all_reduce, applies, all_reduce, all_reduce_terms, false, true},
+    {"ring", Collective::reduce_scatter, applies, reduce_scatter, reduce_scatter_terms, false, true},
+    {"ring", Collective::all_gather, applies, all_gather, all_gather_terms, false, true},
+    {"ring", Collective::broadcast, applies, broadcast, broadcast_terms, false, true},
+    {"ring", Collective::reduce, applies, reduce, reduce_terms, false, true},
 };
 
 }  // namespace

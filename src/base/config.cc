@@ -200,6 +200,15 @@ constexpr ConfigVariable kVariables[] = {
        return {};
      },
      [](const Config& c) { return c.debug_file; }},
+    {"TUTTI_TOPO_FILE", "path", "",
+     "File that describes this host, in place of a probe: NCCL's topology XML, hwloc's XML, or what TUTTI_TOPO_DUMP_FILE "
+     "writes. The order of ranks that work on GPUs follows from it. %h stands for the host name; hosts may have different "
+     "files.",
+     [](Config& c, std::string_view v) -> Status {
+       c.topo_file = v;
+       return {};
+     },
+     [](const Config& c) { return c.topo_file; }},
     {"TUTTI_TOPO_DUMP_FILE", "path", "",
      "File that the first rank of each host writes what that host is made of to, when it joins: as NCCL's topology XML "
      "where it ends in .xml, else as JSON, which tutti topo --file shows; %h stands for the host name, %p for the "

@@ -145,12 +145,9 @@ Status Communicator::prepare(const Request& request, Prepared& place) {
   const PlanKey key{request.collective, choice.algorithm, request.root, choice.lanes};
   std::unique_ptr<Performance>& execution = executions_[key];
   if (!execution) {
-    static const RankOrder own_places;
-    const RankOrder& order = RankOrder::applies_to(request.collective) ? wiring_->order() : own_places;
-    const Shape shape{request.collective, options_.nranks, order.place_of(request.root), choice.lanes,
+    const Shape shape{request.collective, options_.nranks, request.root, choice.lanes,
                       wiring_->facts().ranks_per_node};
-    Plan plan = choice.algorithm->plan(shape, order.place_of(options_.rank));
-    order.put(plan);
+    Plan plan = plan_in_orders(*choice.algorithm, shape, options_.rank, wiring_->orders());
     if (device_) {
       TUTTI_TRY_ASSIGN(auto made, DeviceExecution::create(std::move(plan), request.collective, options_.nranks, *device_,
                                                           wiring_->fifos(), wiring_->device_event()));

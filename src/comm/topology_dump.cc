@@ -10,11 +10,11 @@
 
 namespace tutti {
 
-Status dump_topology(const Config& config) {
+Status dump_topology(const Config& config, const Machine* known) {
   if (config.topo_dump_file.empty()) return {};
   const std::string path = expand_log_path(config.topo_dump_file);
   const std::string name = fmt::format("TUTTI_TOPO_DUMP_FILE={}", path);
-  const Result<Machine> machine = probe_machine();
+  const Result<Machine> machine = known ? Result<Machine>(*known) : probe_machine();
   if (!machine.ok()) return machine.status().within(name);
   const std::string text = path.ends_with(".xml") ? to_nccl_xml(machine.value()) : to_json(machine.value());
   constexpr mode_t kMode = 0644;

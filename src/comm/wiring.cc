@@ -8,10 +8,12 @@
 #include <map>
 
 #include "base/bytes.h"
+#include "base/hash.h"
 #include "base/host.h"
 #include "base/log.h"
 #include "comm/topology_dump.h"
 #include "comm/transport_rows.h"
+#include "topo/read.h"
 #include "transports/p2p/p2p.h"
 #include "transports/self/self.h"
 
@@ -44,6 +46,7 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const Config& config, std::vector
                             : "no TUTTI_TUNING_FILE");
   TUTTI_TRY_ASSIGN(std::string host, host_identity());
   if (device && device->node() != 0) host += fmt::format("/simulated node {}", device->node());
+  TUTTI_TRY_ASSIGN(wiring->around_, look_around(config, device));
   const TransportContext context{config, std::move(key), self, nranks};
   TUTTI_TRY(wiring->make_offers(context));
   TUTTI_TRY(wiring->make_device_ends(context));
@@ -52,9 +55,13 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const Config& config, std::vector
   TUTTI_TRY(wiring->set_peers());
   TUTTI_TRY_ASSIGN(const auto usable, control.exchange(wiring->usable_offers()));
   TUTTI_TRY(wiring->choose_routes(usable));
+  TUTTI_TRY(wiring->agree_on_orders(control));
   wiring->gather_facts(usable, tuned);
   wiring->log_routes();
-  if (wiring->first_here()) TUTTI_TRY(dump_topology(config));
+  if (wiring->first_here()) {
+    const std::optional<Machine>& known = wiring->around_.machine;
+    TUTTI_TRY(dump_topology(config, known ? &*known : nullptr));
+  }
   return wiring;
 }
 
@@ -111,6 +118,8 @@ std::vector<std::byte> Wiring::own_card(const std::string& host, const std::vect
   const Caches& caches = machine_caches();
   writer.put(caches.l2_bytes);
   writer.put(caches.last_level_caches);
+  writer.put(around_.machine ? fnv1a(around_.structure()) : uint64_t{0});
+  writer.put(around_.gpu);
   writer.put(static_cast<uint32_t>(agreement.size()));
   for (const std::string& setting : agreement) writer.put_string(setting);
   writer.put(static_cast<uint32_t>(offers_.size()));
@@ -147,6 +156,8 @@ Status Wiring::read_cards(const std::vector<std::vector<std::byte>>& blobs, cons
     for (uint64_t& word : card.cores.words) word = reader.get<uint64_t>();
     card.caches.l2_bytes = reader.get<uint64_t>();
     card.caches.last_level_caches = reader.get<uint32_t>();
+    card.structure = reader.get<uint64_t>();
+    card.gpu = reader.get<int32_t>();
     std::vector<std::string> theirs;
     for (uint32_t i = reader.get<uint32_t>(); i > 0 && reader.ok(); --i) theirs.push_back(reader.get_string());
     if (reader.ok()) TUTTI_TRY(check_agreement(agreement, theirs, Rank{r}));
@@ -230,12 +241,32 @@ Status Wiring::choose_routes(const std::vector<std::vector<std::byte>>& usable) 
   return {};
 }
 
+Status Wiring::agree_on_orders(Control& control) {
+  std::map<uint64_t, uint32_t> tellers;  // by structure
+  std::vector<NodeMember> members;
+  for (uint32_t r = 0; r < nranks_; ++r) {
+    const RankCard& card = cards_[r];
+    members.push_back({card.host, card.structure, card.gpu});
+    if (card.structure != 0 && card.gpu != kNone) tellers.emplace(card.structure, r);
+  }
+  std::map<uint64_t, Machine> machines;
+  if (!tellers.empty()) {
+    ByteWriter writer;
+    const auto own = tellers.find(cards_[self_].structure);
+    if (own != tellers.end() && own->second == self_) writer.put_string(around_.structure());
+    TUTTI_TRY_ASSIGN(const auto told, control.exchange(writer.take()));
+    for (const auto& [structure, rank] : tellers) {
+      ByteReader reader(told[rank]);
+      TUTTI_TRY_ASSIGN(machines[structure], parse_machine_json("the node of " + describe(Rank{rank}), reader.get_string()));
+    }
+  }
+  node_orders_ = order_ranks(members, machines);
+  return {};
+}
+
 void Wiring::gather_facts(const std::vector<std::vector<std::byte>>& usable, const std::optional<Parameters>& tuned) {
   facts_.nranks = nranks_;
-  std::vector<std::string_view> hosts;
-  for (const RankCard& card : cards_) hosts.push_back(card.host);
-  order_ = RankOrder(hosts);
-  facts_.ranks_per_node = order_.ranks_per_node();
+  facts_.ranks_per_node = orders()[0].ranks_per_node();
   gather_links(usable);
   MachineClass machine = MachineClass::one_last_level_cache;
   std::map<std::string_view, std::vector<CoreSet>> nodes;

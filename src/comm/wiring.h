@@ -10,6 +10,7 @@
 #include "cuda/device.h"
 #include "cuda/proxy.h"
 #include "engine/link_source.h"
+#include "comm/surroundings.h"
 #include "plan/rank_order.h"
 #include "topo/caches.h"
 #include "topo/cores.h"
@@ -37,8 +38,8 @@ class Wiring final : public LinkSource, private FifoSource {
   bool all_p2p() const { return all_p2p_; }
 
   const Facts& facts() const { return facts_; }
-  // Where each rank stands in plans.
-  const RankOrder& order() const { return order_; }
+  // Where each rank stands in plans, by lane; at least one.
+  std::span<const RankOrder> orders() const { return node_orders_.orders; }
   int ranks_here() const { return ranks_here_; }
   int cores_here() const { return cores_here_; }
   std::string_view transport_name(Rank peer) const { return transport_for(peer).name(); }
@@ -67,6 +68,8 @@ class Wiring final : public LinkSource, private FifoSource {
     uint64_t device_slot_bytes = 0;
     CoreSet cores;
     Caches caches;
+    uint64_t structure = 0;  // see NodeMember
+    int32_t gpu = kNone;
     struct Way {
       uint64_t max_message_bytes = 0;
       std::vector<std::byte> address;  // empty: not offered
@@ -97,6 +100,8 @@ class Wiring final : public LinkSource, private FifoSource {
   std::vector<std::byte> usable_offers() const;
   Status choose_routes(const std::vector<std::vector<std::byte>>& usable);
   std::string why_not(size_t offer, Rank peer) const;
+  // Each structure once, told by the first rank that has it; no exchange where nobody knows one. Then the orders.
+  Status agree_on_orders(Control& control);
   void gather_facts(const std::vector<std::vector<std::byte>>& usable, const std::optional<Parameters>& tuned);
   void gather_links(const std::vector<std::vector<std::byte>>& usable);
   void log_routes() const;
@@ -120,7 +125,8 @@ class Wiring final : public LinkSource, private FifoSource {
   std::unique_ptr<Proxy> proxy_;
   bool all_p2p_ = false;
   Facts facts_;
-  RankOrder order_;
+  Surroundings around_;
+  NodeOrders node_orders_;
   int ranks_here_ = 1, cores_here_ = 1;
   std::string transport_list_;
   std::vector<Transport*> in_use_;   // those with an open link

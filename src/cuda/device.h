@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "cuda/program.h"
+#include "topo/machine.h"
 #include "topo/path_class.h"
 
 namespace tutti {
@@ -51,6 +52,11 @@ class Device {
   virtual int node() const = 0;
   // The path to the device of that number in the same node.
   virtual PathClass path_to(int index) const = 0;
+  // The node's GPUs and what joins them, where they are not those of this host; null: a probe of the host finds them, or
+  // they are all alike.
+  virtual const Machine* machine() const { return nullptr; }
+  // Its number within the node.
+  virtual int index_in_node() const { return index(); }
   // How many blocks of the move kernel fit on it at once, for all its ranks together.
   virtual uint32_t most_blocks() const = 0;
 

@@ -39,6 +39,10 @@ class SimDevice final : public Device {
   int index() const override { return options_.index; }
   int node() const override { return options_.topology.node_of(options_.index); }
   PathClass path_to(int index) const override { return options_.topology.path_between(options_.index, index); }
+  const Machine* machine() const override {
+    return options_.topology.file.empty() ? nullptr : &options_.topology.machine;
+  }
+  int index_in_node() const override { return options_.index % options_.topology.gpus_per_node; }
   uint32_t most_blocks() const override { return kMostSimBlocks; }
 
   Result<std::byte*> allocate(size_t bytes) override { return sim_memory::allocate(bytes, options_.index); }

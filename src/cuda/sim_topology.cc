@@ -28,7 +28,7 @@ bool is_file(std::string_view text) {
 }
 
 Status read_node(const std::string& path, SimTopology& topology) {
-  TUTTI_TRY_ASSIGN(const TopologyFile file, read_topology(path));
+  TUTTI_TRY_ASSIGN(TopologyFile file, read_topology(path));
   const auto gpus = static_cast<int>(file.machine.gpus.size());
   if (gpus < 1 || gpus > kMost)
     return invalid_usage("{} describes a machine of {} GPUs; a simulated node has 1 to {}", path, gpus, kMost);
@@ -37,6 +37,7 @@ Status read_node(const std::string& path, SimTopology& topology) {
   topology.gpus_per_node = gpus;
   for (uint32_t a = 0; a < fabric.gpus(); ++a)
     for (uint32_t b = 0; b < fabric.gpus(); ++b) topology.paths.push_back(fabric.between_gpus(a, b).path_class);
+  topology.machine = std::move(file.machine);
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "topo/machine.h"
 #include "topo/path_class.h"
 
 namespace tutti {
@@ -18,7 +19,8 @@ struct SimTopology {
   int gpus_per_node = 8;
   SimLink link = SimLink::nvlink;
   std::string file;               // the node is what this file describes; empty: as `link` says
-  std::vector<PathClass> paths;   // of the file: between its GPUs, from row to column
+  Machine machine;                // of the file
+  std::vector<PathClass> paths;   // between its GPUs, from row to column
 
   // Between two GPUs, by their numbers in the whole machine.
   PathClass path_between(int a, int b) const;

@@ -1,7 +1,7 @@
-// The stepper: decodes moves one iteration at a time and hands them to a Machine.
+// The stepper: decodes moves one iteration at a time and hands them to a StepMachine.
 //
 // The same stepper drives the host engine (bytes), the verifier (fingerprints), the cost model (times) and the dump
-// (strings); each is a Machine. It never blocks: a machine that cannot perform a step now says so and is asked again.
+// (strings); each is a StepMachine. It never blocks: a machine that cannot perform a step now says so and is asked again.
 #pragma once
 
 #include <concepts>
@@ -97,7 +97,7 @@ inline void advance(const Lane& lane, Cursor& cursor) {
 // try_step either performs the whole step and returns true, or returns false having changed nothing that another try
 // would repeat.
 template <class M>
-concept Machine = requires(M m, LaneId lane_id, const Lane& lane, const Step& step) {
+concept StepMachine = requires(M m, LaneId lane_id, const Lane& lane, const Step& step) {
   { m.try_step(lane_id, lane, step) } -> std::same_as<bool>;
 };
 
@@ -105,7 +105,7 @@ enum class Progress : uint8_t { blocked, moved, finished };
 
 // Performs steps of one lane until it blocks or ends. `moved` means that at least one step was done and it then blocked.
 // `step` is the one at the cursor, if it has been decoded: a machine that is asked often keeps it between calls.
-template <Machine M>
+template <StepMachine M>
 Progress run_lane(const Plan& plan, LaneId lane_id, Cursor& cursor, std::optional<Step>& step, M& machine) {
   const Lane& lane = plan.lanes[lane_id];
   bool moved = false;
@@ -121,7 +121,7 @@ Progress run_lane(const Plan& plan, LaneId lane_id, Cursor& cursor, std::optiona
   return Progress::finished;
 }
 
-template <Machine M>
+template <StepMachine M>
 Progress run_lane(const Plan& plan, LaneId lane_id, Cursor& cursor, M& machine) {
   std::optional<Step> step;
   return run_lane(plan, lane_id, cursor, step, machine);

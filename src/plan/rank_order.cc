@@ -6,7 +6,7 @@
 
 namespace tutti {
 
-RankOrder::RankOrder(const std::vector<std::string_view>& hosts) {
+RankOrder::RankOrder(const std::vector<std::string_view>& hosts, const std::vector<uint32_t>& positions) {
   std::map<std::string_view, uint32_t> node_of_host;
   std::vector<std::vector<Rank>> nodes;
   for (uint32_t r = 0; r < hosts.size(); ++r) {
@@ -14,6 +14,8 @@ RankOrder::RankOrder(const std::vector<std::string_view>& hosts) {
     if (added) nodes.emplace_back();
     nodes[place->second].push_back(Rank{r});
   }
+  if (!positions.empty())
+    for (std::vector<Rank>& node : nodes) std::ranges::stable_sort(node, {}, [&](Rank r) { return positions[r]; });
   for (const std::vector<Rank>& node : nodes) rank_at_.insert(rank_at_.end(), node.begin(), node.end());
   place_of_.resize(rank_at_.size());
   for (uint32_t p = 0; p < rank_at_.size(); ++p) place_of_[rank_at_[p]] = Rank{p};

@@ -58,7 +58,7 @@ class ValueMachine {
     return static_cast<uint32_t>(lanes);
   }
 
-  // The Machine concept, for the lane that is current.
+  // The StepMachine concept, for the lane that is current.
   bool try_step(LaneId lane_id, const Lane& lane, const Step& step);
 
  private:

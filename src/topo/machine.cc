@@ -134,4 +134,33 @@ void sort_devices(Machine& machine) {
   std::ranges::stable_sort(machine.nics, {}, &Nic::dev);
 }
 
+Machine structure_of(Machine machine) {
+  for (Nic& nic : machine.nics) {
+    nic.guid = 0;
+    nic.mtu = 0;
+    nic.addresses.clear();
+    nic.interface.clear();
+  }
+  return machine;
+}
+
+Machine with_gpus(Machine machine, std::span<const uint32_t> gpus) {
+  std::vector<int32_t> place(machine.gpus.size(), kNone);
+  std::vector<Gpu> kept;
+  for (const uint32_t gpu : gpus) {
+    place[gpu] = static_cast<int32_t>(kept.size());
+    kept.push_back(std::move(machine.gpus[gpu]));
+  }
+  machine.gpus = std::move(kept);
+  const auto to_gpu = [](const GpuLink& link) { return link.target_kind == GpuLinkTarget::gpu; };
+  std::erase_if(machine.links, [&](const GpuLink& link) {
+    return place[link.gpu] == kNone || (to_gpu(link) && place[link.target] == kNone);
+  });
+  for (GpuLink& link : machine.links) {
+    link.gpu = static_cast<uint32_t>(place[link.gpu]);
+    if (to_gpu(link)) link.target = static_cast<uint32_t>(place[link.target]);
+  }
+  return machine;
+}
+
 }  // namespace tutti

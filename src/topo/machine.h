@@ -7,6 +7,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -116,6 +117,12 @@ Status check(const Machine& machine);
 
 // GPUs and network cards by dev, renumbering what refers to them.
 void sort_devices(Machine& machine);
+
+// Without the names and addresses that are one host's: the same for hosts that are built alike.
+Machine structure_of(Machine machine);
+
+// With these GPUs alone (places in machine.gpus, increasing), in that order; links to the others go with them.
+Machine with_gpus(Machine machine, std::span<const uint32_t> gpus);
 
 // bridge, gpu, nic, ... from a class code and the vendor (0: not known).
 PciKind kind_of_class(uint32_t class_code, uint32_t vendor);

@@ -209,17 +209,6 @@ void open_at(const Fabric& fabric, uint32_t nic, LaneOrder& lane) {
   lane.out = fabric.to_nic(lane.gpus.back(), nic);
 }
 
-// Names and addresses are of one host; what is left is the same for hosts that are built alike.
-Machine structure_of(Machine machine) {
-  for (Nic& nic : machine.nics) {
-    nic.guid = 0;
-    nic.mtu = 0;
-    nic.addresses.clear();
-    nic.interface.clear();
-  }
-  return machine;
-}
-
 }  // namespace
 
 NodeOrder find_order(const Fabric& fabric) {

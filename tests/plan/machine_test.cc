@@ -1,4 +1,4 @@
-// The stepper: decoding, walking, and what a Machine that blocks sees.
+// The stepper: decoding, walking, and what a StepMachine that blocks sees.
 #include "plan/machine.h"
 
 #include <gtest/gtest.h>

@@ -57,6 +57,45 @@ class Devices(ProgramTest):
         self.assertEqual(outcome.status, 1, outcome)
         self.assertIn("no-such.xml", outcome.err)
 
+    def rings_told(self, nranks, **environment):
+        """What the first rank says of the orders, after a run along them without a wrong element."""
+        outcome = self.expect(perf(nranks, "-w", 1, "-c", 1, TUTTI_DEVICE="sim", TUTTI_DEBUG="INFO", TUTTI_ALGO="allreduce:ring",
+                                   **environment), 0)
+        lines = [line for line in (outcome.out + outcome.err).splitlines() if "GPUs of this host:" in line]
+        return [line.split("GPUs of this host: ")[1] for line in lines]
+
+    def test_rings_follow_the_links(self):
+        cube_mesh = Path(__file__).parents[1] / "topo/data/v100_cube_mesh.xml"
+        told, = self.rings_told(8, TUTTI_SIM_TOPO=str(cube_mesh), TUTTI_LANES="6")
+        self.assertIn("6 rings by NVL, 120 GB/s in all; the first goes 0 ", told)
+        ring = [int(gpu) for gpu in told.rsplit("goes ", 1)[1].split()]
+        self.assertEqual(sorted(ring), list(range(8)))
+        linked = {0: {1, 2, 3, 4}, 1: {0, 2, 3, 5}, 2: {0, 1, 3, 6}, 3: {0, 1, 2, 7}}  # within a half and to the other
+        for a, b in zip(ring, ring[1:] + ring[:1]):
+            near = linked[min(a, b)] if min(a, b) < 4 else {g + 4 for g in linked[min(a, b) - 4] if g < 4}
+            self.assertIn(max(a, b), near, ring)
+        # Two nodes alike: each has its order. (Node 1 has GPUs 8 to 15.)
+        self.assertEqual(len(self.rings_told(10, TUTTI_SIM_TOPO=f"2x{cube_mesh}")), 2)
+        # Of four GPUs, only what joins them counts.
+        told, = self.rings_told(4, TUTTI_SIM_TOPO=str(cube_mesh), TUTTI_LANES="3")
+        self.assertNotIn("6 rings", told)
+        # The user's word on what the machine is like.
+        self.assertEqual(self.rings_told(4, TUTTI_SIM_TOPO="nvlink4"), [])
+        told, = self.rings_told(8, TUTTI_SIM_TOPO="nvlink8", TUTTI_TOPO_FILE=str(cube_mesh))
+        self.assertIn("6 rings", told)
+
+    def test_the_topology_file_is_read_or_refused(self):
+        data = Path(__file__).parents[1] / "topo/data"
+        with tempfile.TemporaryDirectory() as folder:
+            dump = Path(folder) / "dump.json"
+            self.expect(perf(2, TUTTI_TOPO_FILE=str(data / "two_rails.json"), TUTTI_TOPO_DUMP_FILE=str(dump)), 0)
+            told, described = (json.loads(file.read_text())["nics"] for file in (dump, data / "two_rails.json"))
+            self.assertEqual([nic["addresses"] for nic in told], [nic["addresses"] for nic in described])
+        for file, words in (("no-such.xml", "no-such.xml"), (str(data), "is a folder"), (str(data / "rings.xml"), "holds the order of channels")):
+            outcome = self.expect(run([BIN / "allreduce_perf"], TUTTI_TOPO_FILE=file), 1)
+            self.assertIn("TUTTI_TOPO_FILE", outcome.err)
+            self.assertIn(words, outcome.err)
+
     def test_host_ranks_and_devices_in_one_communicator(self):
         script = 'if [ "$RANK" -ge 2 ]; then export TUTTI_DEVICE=sim; fi; exec "$0" -b 8 -e 64K -f 32 -n 1'
         self.expect(run([BIN / "tutti", "run", "-n", 4, "--", "/bin/sh", "-c", script, BIN / "allreduce_perf"]), 0)

@@ -1,0 +1,105 @@
+#include "comm/surroundings.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/log.h"
+#include "topo/order.h"
+#include "topo/probe.h"
+#include "topo/read.h"
+#include "topo/write.h"
+
+namespace tutti {
+namespace {
+
+Result<Machine> read_file(const std::string& path) {
+  const std::string name = fmt::format("TUTTI_TOPO_FILE={}", path);
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
+    return invalid_usage("{} is a folder; `tutti topo --file {} --format json` makes a file of it", name, path);
+  Result<TopologyFile> file = read_topology(path);
+  if (!file.ok()) return file.status().within("TUTTI_TOPO_FILE");
+  if (file->format == TopologyFormat::nccl_graph_xml)
+    return invalid_usage("{} holds the order of channels, and no machine; give a topology file", name);
+  return std::move(file->machine);
+}
+
+// The ranks of one host and the rings through the GPUs that they have.
+struct HostRings {
+  std::vector<uint32_t> ranks, gpus;  // the latter each once, increasing
+  NodeOrder order;                    // its numbers are places in `gpus`
+
+  uint32_t position(size_t lane, int32_t gpu) const {
+    const std::vector<uint32_t>& ring = order.lanes[lane % order.lanes.size()].gpus;
+    const auto place = std::ranges::lower_bound(gpus, static_cast<uint32_t>(gpu)) - gpus.begin();
+    return static_cast<uint32_t>(std::ranges::find(ring, static_cast<uint32_t>(place)) - ring.begin());
+  }
+};
+
+// False where some rank's GPU is not known, or there is nothing to choose.
+bool find_rings(std::span<const NodeMember> members, const std::map<uint64_t, Machine>& machines, HostRings& host) {
+  const uint64_t structure = members[host.ranks[0]].structure;
+  const auto machine = machines.find(structure);
+  if (machine == machines.end()) return false;
+  std::set<uint32_t> gpus;
+  for (const uint32_t r : host.ranks) {
+    const NodeMember& member = members[r];
+    if (member.structure != structure || member.gpu < 0 ||
+        static_cast<size_t>(member.gpu) >= machine->second.gpus.size())
+      return false;
+    gpus.insert(static_cast<uint32_t>(member.gpu));
+  }
+  host.gpus.assign(gpus.begin(), gpus.end());
+  if (gpus.size() < 2) return false;
+  host.order = find_order(Fabric(with_gpus(machine->second, host.gpus)));
+  return true;
+}
+
+}  // namespace
+
+std::string Surroundings::structure() const { return machine ? to_json(structure_of(*machine)) : std::string(); }
+
+Result<Surroundings> look_around(const Config& config, const Device* device) {
+  Surroundings around;
+  if (!config.topo_file.empty()) {
+    TUTTI_TRY_ASSIGN(around.machine, read_file(expand_log_path(config.topo_file)));
+  } else if (device && device->machine()) {
+    around.machine = *device->machine();
+  } else if (device && device->kind() == "cuda") {
+    TUTTI_TRY_ASSIGN(around.machine, probe_machine());
+  }
+  if (around.machine && device && static_cast<size_t>(device->index_in_node()) < around.machine->gpus.size())
+    around.gpu = device->index_in_node();
+  return around;
+}
+
+NodeOrders order_ranks(std::span<const NodeMember> members, const std::map<uint64_t, Machine>& machines) {
+  std::vector<std::string_view> hosts;
+  std::map<std::string_view, HostRings> by_host;
+  for (uint32_t r = 0; r < members.size(); ++r) {
+    hosts.push_back(members[r].host);
+    by_host[members[r].host].ranks.push_back(r);
+  }
+  NodeOrders result;
+  size_t lanes = 1;
+  for (auto& [name, host] : by_host) {
+    if (!find_rings(members, machines, host)) continue;
+    lanes = std::max(lanes, host.order.lanes.size());
+    const LaneOrder& first = host.order.lanes[0];
+    NodeOrders::Found found{host.ranks[0], host.order.lanes.size(), host.order.gb_s, {}, first.widest_class};
+    for (const uint32_t place : first.gpus) found.gpus.push_back(host.gpus[place]);
+    result.found.push_back(std::move(found));
+  }
+  for (size_t lane = 0; lane < lanes; ++lane) {
+    std::vector<uint32_t> positions(members.size(), 0);
+    for (const auto& [name, host] : by_host)
+      for (const uint32_t r : host.ranks)
+        if (!host.order.lanes.empty()) positions[r] = host.position(lane, members[r].gpu);
+    result.orders.emplace_back(hosts, positions);
+  }
+  return result;
+}
+
+}  // namespace tutti

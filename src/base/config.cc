@@ -20,6 +20,7 @@ constexpr std::array<std::string_view, 2> kProtocols = {"simple", "ll"};
 constexpr std::array<std::string_view, 3> kDevices = {"host", "sim", "cuda"};
 // Path classes between GPUs of a node (topo/fabric.h), from the nearest to the farthest.
 constexpr std::array<std::string_view, 9> kP2pLevels = {"LOC", "NVL", "NVB", "C2C", "PIX", "PXB", "P2C", "PHB", "SYS"};
+constexpr std::array<std::string_view, 6> kNetLevels = {"PIX", "PXB", "P2C", "PXN", "PHB", "SYS"};  // to network cards
 constexpr std::array<std::string_view, 5> kFamilies = {"any", "ipv4", "ipv6", "AF_INET", "AF_INET6"};
 constexpr std::array<AddressFamily, 5> kFamilyValues = {AddressFamily::any, AddressFamily::ipv4, AddressFamily::ipv6,
                                                         AddressFamily::ipv4, AddressFamily::ipv6};
@@ -117,6 +118,15 @@ constexpr ConfigVariable kVariables[] = {
        return {};
      },
      [](const Config& c) { return c.p2p_level; }},
+    {"TUTTI_NET_LEVEL", "PIX|PXB|P2C|PXN|PHB|SYS", "SYS",
+     "The farthest path by which a GPU's rank may reach a network card; cards beyond it are not used for that rank. Where "
+     "none is left, the communicator refuses.",
+     [](Config& c, std::string_view v) -> Status {
+       TUTTI_TRY_ASSIGN(const size_t index, grammar::parse_word(v, kNetLevels));
+       c.net_level = kNetLevels[index];
+       return {};
+     },
+     [](const Config& c) { return c.net_level; }},
     {"TUTTI_LANES", "1..16", "", "Lanes that an operation is split into. Not set: chosen per operation.",
      [](Config& c, std::string_view v) -> Status {
        TUTTI_TRY_ASSIGN(c.lanes, grammar::parse_integer(v, 1, kMostLanes));

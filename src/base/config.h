@@ -66,6 +66,10 @@ struct Config {
   DeviceChoice device;                 // TUTTI_DEVICE
   std::string sim_topo;                // TUTTI_SIM_TOPO; empty: nvlink8
   std::string p2p_level = "SYS";       // TUTTI_P2P_LEVEL: a path class, in capitals
+  std::string net_level = "SYS";       // TUTTI_NET_LEVEL: the same
+  // Names of the network cards and interfaces that net_level keeps this rank's GPU from. Not from the environment: the
+  // communicator fills it in when it knows the machine.
+  std::vector<std::string> far_cards;
   std::string tuning_file;             // TUTTI_TUNING_FILE; what it says is compared apart (comm/wiring.cc)
   InterfaceFilter socket_ifname;
   AddressFamily socket_family = AddressFamily::any;

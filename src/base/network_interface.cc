@@ -45,7 +45,7 @@ bool allowed(const NetworkInterface& candidate, const Config& config) {
   const int family = candidate.address.ss_family;
   if (config.socket_family == AddressFamily::ipv4 && family != AF_INET) return false;
   if (config.socket_family == AddressFamily::ipv6 && family != AF_INET6) return false;
-  return config.socket_ifname.allows(candidate.name);
+  return config.socket_ifname.allows(candidate.name) && std::ranges::find(config.far_cards, candidate.name) == config.far_cards.end();
 }
 
 // The bits of a mask that are set, which are its first.
@@ -111,6 +111,7 @@ Status nothing_allowed(std::span<const NetworkInterface> interfaces, const Confi
   std::string wishes;
   for (const ConfigVariable& variable : config_variables())
     if ((variable.name == "TUTTI_SOCKET_IFNAME" && !config.socket_ifname.names.empty()) ||
+        (variable.name == "TUTTI_NET_LEVEL" && !config.far_cards.empty()) ||
         (variable.name == "TUTTI_SOCKET_FAMILY" && config.socket_family != AddressFamily::any))
       wishes += fmt::format("{}{}={}", wishes.empty() ? " fits " : " and ", variable.name, variable.show(config));
   return invalid_usage("no network interface that is up and has an address{}; there are: {}", wishes,

@@ -75,6 +75,29 @@ Result<Surroundings> look_around(const Config& config, const Device* device) {
   return around;
 }
 
+Result<std::vector<std::string>> far_cards(const Config& config, const Surroundings& around) {
+  std::vector<std::string> names;
+  PathClass farthest = PathClass::sys;
+  parse_path_class(config.net_level, farthest);
+  if (!around.machine || around.gpu == kNone || farthest == PathClass::sys) return names;
+  const std::vector<Nic>& nics = around.machine->nics;
+  const Fabric fabric(*around.machine);
+  const auto gpu = static_cast<uint32_t>(around.gpu);
+  bool some_left = false;
+  for (uint32_t nic = 0; nic < fabric.nics(); ++nic) {
+    if (fabric.to_nic(gpu, nic).path_class <= farthest) {
+      some_left |= nics[nic].up;
+      continue;
+    }
+    names.push_back(nics[nic].name);
+    if (!nics[nic].interface.empty()) names.push_back(nics[nic].interface);
+  }
+  if (some_left || fabric.nearest_nics(gpu).empty()) return names;
+  const uint32_t nearest = fabric.nearest_nics(gpu)[0];
+  return invalid_usage("TUTTI_NET_LEVEL={} leaves GPU {} no network card: the nearest that is up, {}, is {} away",
+                       config.net_level, gpu, nics[nearest].name, name_of(fabric.to_nic(gpu, nearest).path_class));
+}
+
 NodeOrders order_ranks(std::span<const NodeMember> members, const std::map<uint64_t, Machine>& machines) {
   std::vector<std::string_view> hosts;
   std::map<std::string_view, HostRings> by_host;

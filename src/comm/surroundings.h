@@ -26,6 +26,10 @@ struct Surroundings {
 // files. Errors: tuttiInvalidUsage naming the file; a graph file and a folder describe no machine here.
 Result<Surroundings> look_around(const Config& config, const Device* device);
 
+// The cards that TUTTI_NET_LEVEL keeps the rank's GPU from, by name and interface. Pure. tuttiInvalidUsage naming the
+// nearest where these are all that are up.
+Result<std::vector<std::string>> far_cards(const Config& config, const Surroundings& around);
+
 // Of one rank, as all ranks are told.
 struct NodeMember {
   std::string_view host;

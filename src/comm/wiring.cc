@@ -47,7 +47,9 @@ Result<std::unique_ptr<Wiring>> Wiring::create(const Config& config, std::vector
   TUTTI_TRY_ASSIGN(std::string host, host_identity());
   if (device && device->node() != 0) host += fmt::format("/simulated node {}", device->node());
   TUTTI_TRY_ASSIGN(wiring->around_, look_around(config, device));
-  const TransportContext context{config, std::move(key), self, nranks};
+  wiring->config_ = config;
+  TUTTI_TRY_ASSIGN(wiring->config_.far_cards, far_cards(config, wiring->around_));
+  const TransportContext context{wiring->config_, std::move(key), self, nranks};
   TUTTI_TRY(wiring->make_offers(context));
   TUTTI_TRY(wiring->make_device_ends(context));
   TUTTI_TRY_ASSIGN(const auto cards, control.exchange(wiring->own_card(host, agreement)));

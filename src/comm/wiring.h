@@ -111,6 +111,7 @@ class Wiring final : public LinkSource, private FifoSource {
 
   const Rank self_;
   const Rank nranks_;
+  Config config_;  // with far_cards; outlives the transports
   std::vector<Introduction> members_;
   std::vector<Offer> offers_;  // in order of preference
   std::string left_out_;       // the transports that are none of them, and why

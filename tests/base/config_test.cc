@@ -61,6 +61,7 @@ TEST(Config, GoodValuesReadBackAsTheyAreShown) {
       {"TUTTI_DEVICE", {{"host", "host"}, {"sim", "sim"}, {"sim:3", "sim:3"}, {"cuda:0", "cuda:0"}}},
       {"TUTTI_SIM_TOPO", {{"2xnvlink2", "2xnvlink2"}}},
       {"TUTTI_P2P_LEVEL", {{"PHB", "PHB"}, {"nvl", "NVL"}}},
+      {"TUTTI_NET_LEVEL", {{"PXB", "PXB"}, {"pxn", "PXN"}}},
       {"TUTTI_TOPO_FILE", {{"/etc/%h.xml", "/etc/%h.xml"}}},
       {"TUTTI_LANES", {{"1", "1"}, {"16", "16"}}},
       {"TUTTI_TILE", {{"256", "256"}, {"64K", "64K"}, {"65536", "64K"}, {"1m", "1M"}, {"16M", "16M"}, {"320", "320"}}},

@@ -84,6 +84,35 @@ class Devices(ProgramTest):
         told, = self.rings_told(8, TUTTI_SIM_TOPO="nvlink8", TUTTI_TOPO_FILE=str(cube_mesh))
         self.assertIn("6 rings", told)
 
+    def test_the_level_bounds_network_cards(self):
+        node = Path(__file__).parents[1] / "topo/data/nvswitch_node.xml"
+        described = json.loads(self.expect(run([BIN / "tutti", "topo", "--file", node, "--format", "json"]), 0).out)
+        machine = described.get("machine", described)
+        with tempfile.TemporaryDirectory() as folder:
+            def node_with_loopback(place):
+                """The node, with the card at that place called as this machine's loopback interface."""
+                changed = json.loads(json.dumps(machine))
+                changed["nics"][place].update(name="lo", interface="")
+                file = Path(folder) / f"node{place}.json"
+                file.write_text(json.dumps(changed))
+                return file
+
+            def outcome(place, level):
+                return run([BIN / "allreduce_perf", "-b", 8, "-e", 8], TUTTI_DEVICE="sim:0", TUTTI_TRANSPORT="tcp", TUTTI_SOCKET_IFNAME="=lo",
+                           TUTTI_TOPO_FILE=str(node_with_loopback(place)), TUTTI_NET_LEVEL=level)
+
+            last = len(machine["nics"]) - 1
+            self.expect(outcome(0, "PXB"), 0)
+            self.expect(outcome(last, "SYS"), 0)
+            refused = self.expect(outcome(last, "PXB"), 1)
+            self.assertIn("TUTTI_SOCKET_IFNAME==lo", refused.err)
+            self.assertIn("TUTTI_NET_LEVEL=PXB", refused.err)
+            far = Path(folder) / "far.json"
+            machine["nics"] = machine["nics"][last:]
+            far.write_text(json.dumps(machine))
+            refused = self.expect(run([BIN / "allreduce_perf"], TUTTI_DEVICE="sim:0", TUTTI_TOPO_FILE=str(far), TUTTI_NET_LEVEL="PXB"), 1)
+            self.assertIn("leaves GPU 0 no network card", refused.err)
+
     def test_the_topology_file_is_read_or_refused(self):
         data = Path(__file__).parents[1] / "topo/data"
         with tempfile.TemporaryDirectory() as folder:

@@ -26,9 +26,9 @@ struct Algorithm {
   bool in_rings = false;
 };
 
-// The plan of rank `self` where ranks stand in `orders`, at least one: the first, and where the algorithm is in_rings its
-// copies take them by turns. For collectives to which RankOrder does not apply, the plan as it is. Pure; the same orders
-// on all ranks.
+// The plan of rank `self` where ranks stand in `orders`, at least one: the first, and where the algorithm is in_rings
+// its copies take them by turns. For collectives to which RankOrder does not apply, the plan as it is. Pure; the same
+// orders on all ranks.
 Plan plan_in_orders(const Algorithm& algorithm, const Shape& shape, Rank self, std::span<const RankOrder> orders);
 
 // The one table, in registry.cc.

@@ -57,6 +57,7 @@ class Translation {
     copy("NCCL_SOCKET_IFNAME", "TUTTI_SOCKET_IFNAME");
     copy("NCCL_SOCKET_FAMILY", "TUTTI_SOCKET_FAMILY");
     copy("NCCL_DEBUG_FILE", "TUTTI_DEBUG_FILE");
+    copy("NCCL_TOPO_FILE", "TUTTI_TOPO_FILE");
     names("NCCL_ALGO", "TUTTI_ALGO", {"ring", "tree"});
     names("NCCL_PROTO", "TUTTI_PROTO", {"simple"});
     debug();

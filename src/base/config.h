@@ -80,7 +80,7 @@ struct Config {
   LogLevel debug = LogLevel::warn;
   NameList debug_subsys;
   std::string debug_file;  // with %h and %p; empty: stderr
-  std::string topo_file;       // TUTTI_TOPO_FILE, with %h and %p
+  std::string topo_file;   // TUTTI_TOPO_FILE, with %h and %p
   std::string topo_dump_file;  // TUTTI_TOPO_DUMP_FILE, with %h and %p
   std::string secret_file;
   std::string job_id;  // TUTTI_JOB_ID: set by `tutti run`, part of a launcher's derived rendezvous key

@@ -45,7 +45,8 @@ bool allowed(const NetworkInterface& candidate, const Config& config) {
   const int family = candidate.address.ss_family;
   if (config.socket_family == AddressFamily::ipv4 && family != AF_INET) return false;
   if (config.socket_family == AddressFamily::ipv6 && family != AF_INET6) return false;
-  return config.socket_ifname.allows(candidate.name) && std::ranges::find(config.far_cards, candidate.name) == config.far_cards.end();
+  return config.socket_ifname.allows(candidate.name) &&
+         std::ranges::find(config.far_cards, candidate.name) == config.far_cards.end();
 }
 
 // The bits of a mask that are set, which are its first.

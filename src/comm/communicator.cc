@@ -145,8 +145,7 @@ Status Communicator::prepare(const Request& request, Prepared& place) {
   const PlanKey key{request.collective, choice.algorithm, request.root, choice.lanes};
   std::unique_ptr<Performance>& execution = executions_[key];
   if (!execution) {
-    const Shape shape{request.collective, options_.nranks, request.root, choice.lanes,
-                      wiring_->facts().ranks_per_node};
+    const Shape shape{request.collective, options_.nranks, request.root, choice.lanes, wiring_->facts().ranks_per_node};
     Plan plan = plan_in_orders(*choice.algorithm, shape, options_.rank, wiring_->orders());
     if (device_) {
       TUTTI_TRY_ASSIGN(auto made, DeviceExecution::create(std::move(plan), request.collective, options_.nranks, *device_,

@@ -49,8 +49,8 @@ struct NodeOrders {
   };
   std::vector<Found> found;
 };
-// Hosts all of whose ranks have a GPU in one known machine stand in its rings; the others by number. Pure; `machines` by
-// structure.
+// Hosts all of whose ranks have a GPU in one known machine stand in its rings; the others by number. Pure; `machines`
+// by structure.
 NodeOrders order_ranks(std::span<const NodeMember> members, const std::map<uint64_t, Machine>& machines);
 
 }  // namespace tutti

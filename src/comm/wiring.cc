@@ -259,7 +259,8 @@ Status Wiring::agree_on_orders(Control& control) {
     TUTTI_TRY_ASSIGN(const auto told, control.exchange(writer.take()));
     for (const auto& [structure, rank] : tellers) {
       ByteReader reader(told[rank]);
-      TUTTI_TRY_ASSIGN(machines[structure], parse_machine_json("the node of " + describe(Rank{rank}), reader.get_string()));
+      TUTTI_TRY_ASSIGN(machines[structure],
+                       parse_machine_json("the node of " + describe(Rank{rank}), reader.get_string()));
     }
   }
   node_orders_ = order_ranks(members, machines);

@@ -52,8 +52,8 @@ class Device {
   virtual int node() const = 0;
   // The path to the device of that number in the same node.
   virtual PathClass path_to(int index) const = 0;
-  // The node's GPUs and what joins them, where they are not those of this host; null: a probe of the host finds them, or
-  // they are all alike.
+  // The node's GPUs and what joins them, where they are not those of this host; null: a probe of the host finds them,
+  // or they are all alike.
   virtual const Machine* machine() const { return nullptr; }
   // Its number within the node.
   virtual int index_in_node() const { return index(); }

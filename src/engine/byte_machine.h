@@ -1,4 +1,5 @@
-// ByteMachine: the StepMachine (plan/machine.h) whose values are bytes in memory and messages on links. Private to the engine.
+// ByteMachine: the StepMachine (plan/machine.h) whose values are bytes in memory and messages on links. Private to the
+// engine.
 #pragma once
 
 #include "engine/execution.h"

@@ -1,7 +1,8 @@
 // The stepper: decodes moves one iteration at a time and hands them to a StepMachine.
 //
 // The same stepper drives the host engine (bytes), the verifier (fingerprints), the cost model (times) and the dump
-// (strings); each is a StepMachine. It never blocks: a machine that cannot perform a step now says so and is asked again.
+// (strings); each is a StepMachine. It never blocks: a machine that cannot perform a step now says so and is asked
+// again.
 #pragma once
 
 #include <concepts>

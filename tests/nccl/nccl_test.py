@@ -136,6 +136,7 @@ def check_environment(options):
         ({"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}, {"TUTTI_TRANSPORT": "^p2p,shm"}, ""),
         ({"NCCL_P2P_LEVEL": "nvl"}, {"TUTTI_P2P_LEVEL": "NVL"}, ""),
         ({"NCCL_P2P_LEVEL": "3"}, {"TUTTI_P2P_LEVEL": "PHB"}, ""),
+        ({"NCCL_TOPO_FILE": "/etc/topo.xml"}, {"TUTTI_TOPO_FILE": "/etc/topo.xml"}, ""),
         ({"NCCL_P2P_LEVEL": "near"}, {}, "NCCL_P2P_LEVEL=near"),
         ({"NCCL_NET": "Socket", "NCCL_SHM_DISABLE": "0"}, {"TUTTI_TRANSPORT": "^ucx,verbs"}, ""),
         ({"NCCL_SOCKET_IFNAME": "=lo", "NCCL_SOCKET_FAMILY": "AF_INET"}, {"TUTTI_SOCKET_IFNAME": "=lo", "TUTTI_SOCKET_FAMILY": "AF_INET"}, ""),

@@ -89,13 +89,11 @@ constexpr ConfigVariable kVariables[] = {
      [](const Config& c) { return grammar::show(c.algo); }},
     {"TUTTI_TRANSPORT", "[^]name,...", "",
      "Transports allowed, in order of preference; a leading ^ excludes. Names: self, p2p, shm, verbs, tcp, ucx (only "
-     "where it "
-     "is named). Not set: the fastest that reaches a peer.",
+     "where it is named). Not set: the fastest that reaches a peer.",
      parse_transport, [](const Config& c) { return grammar::show(c.transport); }},
     {"TUTTI_PROTO", "[^]name,...", "",
      "Protocols of kernels allowed: simple, ll (small messages, between devices that reach each other). Not set: "
-     "chosen "
-     "per operation.",
+     "chosen per operation.",
      [](Config& c, std::string_view v) -> Status {
        TUTTI_TRY_ASSIGN(c.proto, grammar::parse_name_list(v, kProtocols));
        return {};
@@ -107,8 +105,8 @@ constexpr ConfigVariable kVariables[] = {
      parse_device, show_device},
     {"TUTTI_SIM_TOPO", "[NODESx]nvlinkGPUS|[NODESx]pcieGPUS|[NODESx]FILE", "nvlink8",
      "The machine that simulated GPUs are in, such as nvlink8 or 2xnvlink2, or as many of the node that a topology "
-     "file "
-     "describes (any that `tutti topo --file` reads; with a / or an ending .xml or .json); the same on all ranks.",
+     "file describes (any that `tutti topo --file` reads; with a / or an ending .xml or .json); the same on all "
+     "ranks.",
      [](Config& c, std::string_view v) -> Status {
        c.sim_topo = v;
        return {};
@@ -124,8 +122,7 @@ constexpr ConfigVariable kVariables[] = {
      [](const Config& c) { return c.p2p_level; }},
     {"TUTTI_NET_LEVEL", "PIX|PXB|P2C|PXN|PHB|SYS", "SYS",
      "The farthest path by which a GPU's rank may reach a network card; cards beyond it are not used for that rank. "
-     "Where "
-     "none is left, the communicator refuses.",
+     "Where none is left, the communicator refuses.",
      [](Config& c, std::string_view v) -> Status {
        TUTTI_TRY_ASSIGN(const size_t index, grammar::parse_word(v, kNetLevels));
        c.net_level = kNetLevels[index];
@@ -181,9 +178,8 @@ constexpr ConfigVariable kVariables[] = {
      },
      [](const Config& c) { return std::to_string(c.sockets_per_link); }},
     {"TUTTI_SOCKET_CONGESTION", "name", "",
-     "TCP congestion control of all connections, one that the kernel has, such as cubic or bbr. Not set: cubic within "
-     "a "
-     "host, the system's choice between hosts.",
+     "TCP congestion control of all connections, one that the kernel has, such as cubic or bbr. Not set: cubic "
+     "within a host, the system's choice between hosts.",
      [](Config& c, std::string_view v) -> Status {
        c.socket_congestion = v;
        return {};
@@ -217,10 +213,8 @@ constexpr ConfigVariable kVariables[] = {
      [](const Config& c) { return c.debug_file; }},
     {"TUTTI_TOPO_FILE", "path", "",
      "File that describes this host, in place of a probe: NCCL's topology XML, hwloc's XML, or what "
-     "TUTTI_TOPO_DUMP_FILE "
-     "writes. The order of ranks that work on GPUs follows from it. %h stands for the host name; hosts may have "
-     "different "
-     "files.",
+     "TUTTI_TOPO_DUMP_FILE writes. The order of ranks that work on GPUs follows from it. %h stands for the host "
+     "name; hosts may have different files.",
      [](Config& c, std::string_view v) -> Status {
        c.topo_file = v;
        return {};
@@ -238,8 +232,7 @@ constexpr ConfigVariable kVariables[] = {
      [](const Config& c) { return c.topo_dump_file; }},
     {"TUTTI_SECRET_FILE", "path", "",
      "File whose contents are the key of a launcher's rendezvous, the same for all ranks and readable by their user "
-     "only. "
-     "Not set: a key that identifies the job but is no secret.",
+     "only. Not set: a key that identifies the job but is no secret.",
      [](Config& c, std::string_view v) -> Status {
        c.secret_file = v;
        return {};

@@ -38,23 +38,35 @@ struct HostRings {
   }
 };
 
-// False where some rank's GPU is not known, or there is nothing to choose.
-bool find_rings(std::span<const NodeMember> members, const std::map<uint64_t, Machine>& machines, HostRings& host) {
+std::string describe(const HostRings& host) {
+  const LaneOrder& first = host.order.lanes[0];
+  std::string ring;
+  for (const uint32_t place : first.gpus) ring += fmt::format(" {}", host.gpus[place]);
+  return fmt::format("{} {} by {}, {:.0f} GB/s in all; the first goes{}", host.order.lanes.size(),
+                     host.order.lanes.size() == 1 ? "ring" : "rings", name_of(first.widest_class), host.order.gb_s,
+                     ring);
+}
+
+// Empty where the order is found; else why it is not.
+std::string find_rings(std::span<const NodeMember> members, const std::map<uint64_t, Machine>& machines,
+                       HostRings& host) {
   const uint64_t structure = members[host.ranks[0]].structure;
-  const auto machine = machines.find(structure);
-  if (machine == machines.end()) return false;
   std::set<uint32_t> gpus;
   for (const uint32_t r : host.ranks) {
     const NodeMember& member = members[r];
-    if (member.structure != structure || member.gpu < 0 ||
-        static_cast<size_t>(member.gpu) >= machine->second.gpus.size())
-      return false;
+    if (member.structure != structure)
+      return fmt::format("ranks {} and {} are told of different machines; give both one TUTTI_TOPO_FILE, or none",
+                         host.ranks[0], r);
+    if (member.gpu == kNone) return fmt::format("rank {} has no GPU, or none that its machine has", r);
     gpus.insert(static_cast<uint32_t>(member.gpu));
   }
+  const auto machine = machines.find(structure);
+  if (machine == machines.end() || *gpus.rbegin() >= machine->second.gpus.size())
+    return "nothing is known of the machine";
+  if (gpus.size() < 2) return "there is one GPU";
   host.gpus.assign(gpus.begin(), gpus.end());
-  if (gpus.size() < 2) return false;
   host.order = find_order(Fabric(with_gpus(machine->second, host.gpus)));
-  return true;
+  return {};
 }
 
 }  // namespace
@@ -108,12 +120,10 @@ NodeOrders order_ranks(std::span<const NodeMember> members, const std::map<uint6
   NodeOrders result;
   size_t lanes = 1;
   for (auto& [name, host] : by_host) {
-    if (!find_rings(members, machines, host)) continue;
-    lanes = std::max(lanes, host.order.lanes.size());
-    const LaneOrder& first = host.order.lanes[0];
-    NodeOrders::Found found{host.ranks[0], host.order.lanes.size(), host.order.gb_s, {}, first.widest_class};
-    for (const uint32_t place : first.gpus) found.gpus.push_back(host.gpus[place]);
-    result.found.push_back(std::move(found));
+    const std::string why_not = find_rings(members, machines, host);
+    if (why_not.empty()) lanes = std::max(lanes, host.order.lanes.size());
+    if (std::ranges::any_of(host.ranks, [&](uint32_t r) { return members[r].structure != 0; }))
+      result.told.push_back({host.ranks[0], why_not.empty() ? describe(host) : "by number: " + why_not});
   }
   for (size_t lane = 0; lane < lanes; ++lane) {
     std::vector<uint32_t> positions(members.size(), 0);

@@ -39,15 +39,12 @@ struct NodeMember {
 
 struct NodeOrders {
   std::vector<RankOrder> orders;  // at least one
-  // Of each host whose order follows its links: its first rank and the bandwidth of its rings, for the log.
-  struct Found {
+  // Of each host of which a rank knows the machine, for the log.
+  struct Told {
     uint32_t first_rank;
-    size_t rings;
-    double gb_s;
-    std::vector<uint32_t> gpus;  // the first ring
-    PathClass widest_class;
+    std::string text;  // the rings, or why its ranks stand by number
   };
-  std::vector<Found> found;
+  std::vector<Told> told;
 };
 // Hosts all of whose ranks have a GPU in one known machine stand in its rings; the others by number. Pure; `machines`
 // by structure.

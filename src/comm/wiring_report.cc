@@ -1,6 +1,4 @@
 // What Wiring tells of its choices.
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <map>
 
@@ -45,11 +43,9 @@ void Wiring::log_routes() const {
     }
     log(LogLevel::info, Subsystem::init, static_cast<int>(self_), "{}{}", text, left_out_);
   }
-  for (const NodeOrders::Found& found : node_orders_.found)
-    if (found.first_rank == self_)
-      log(LogLevel::info, Subsystem::init, static_cast<int>(self_),
-          "GPUs of this host: {} {} by {}, {:.0f} GB/s in all; the first goes {}", found.rings,
-          found.rings == 1 ? "ring" : "rings", name_of(found.widest_class), found.gb_s, fmt::join(found.gpus, " "));
+  for (const NodeOrders::Told& host : node_orders_.told)
+    if (host.first_rank == self_)
+      log(LogLevel::info, Subsystem::init, static_cast<int>(self_), "GPUs of this host: {}", host.text);
 }
 
 }  // namespace tutti

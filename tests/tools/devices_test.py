@@ -81,6 +81,8 @@ class Devices(ProgramTest):
         self.assertNotIn("6 rings", told)
         # The user's word on what the machine is like.
         self.assertEqual(self.rings_told(4, TUTTI_SIM_TOPO="nvlink4"), [])
+        told, = self.rings_told(3, TUTTI_SIM_TOPO="nvlink8", TUTTI_TOPO_FILE=str(cube_mesh.with_name("laptop.xml")))
+        self.assertRegex(told, "by number: rank . has no GPU, or none that its machine has")
         told, = self.rings_told(8, TUTTI_SIM_TOPO="nvlink8", TUTTI_TOPO_FILE=str(cube_mesh))
         self.assertIn("6 rings", told)
 

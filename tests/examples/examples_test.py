@@ -1,6 +1,7 @@
 """The examples under a launcher: four ranks, the right sum, replicas that are equal."""
 
 import argparse
+import contextlib
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import ranks
+import slurm
 
 
 def found(*names):
@@ -39,8 +41,6 @@ def launcher(name, options, python):
         return [found("mpirun.openmpi"), "-np", "4", "--oversubscribe", *root, python]
     if name == "mpich":
         return [found("mpiexec.mpich", "mpirun.mpich"), "-n", "4", python]
-    if subprocess.run([found("sinfo"), "--noheader"], capture_output=True, timeout=30).returncode:
-        ranks.skip("srun is installed, but no Slurm controller answers")
     return [found("srun"), "--ntasks=4", "--overcommit", python]
 
 
@@ -50,8 +50,13 @@ def main():
         parser.add_argument(option, required=True, type=Path)
     parser.add_argument("--launcher", required=True)
     options = parser.parse_args()
+    with slurm.cluster() if options.launcher == "srun" else contextlib.nullcontext({}) as variables:
+        check(options, variables)
+
+
+def check(options, variables):
     environment = ranks.clean_environment(TUTTI_TIMEOUT="60", LD_LIBRARY_PATH=str(options.library), PYTHONPATH=str(options.root / "bindings/python"),
-                                          OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1", MASTER_PORT=str(ranks.free_port()))
+                                          OMP_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1", MASTER_PORT=str(ranks.free_port()), **variables)
 
     python = python_with("torch", "numpy")
     with ranks.Ranks() as group:

@@ -10,8 +10,8 @@ build_packages=(g++ cmake ninja-build pkg-config libfmt-dev libhwy-dev libhwloc-
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3 iproute2 util-linux procps binutils
   openmpi-bin mpich libucx-dev
   python3-numpy python3-pytest dpkg-dev)
-# For every test: PyTorch brings its own suite for backends (with what it depends on it takes 1 GB).
-whole_test_packages=(python3-torch)
+# For every test: PyTorch brings its own suite for backends (with what it depends on it takes 1 GB); a Slurm of the tests' own.
+whole_test_packages=(python3-torch slurm-client slurmctld slurmd munge)
 
 say() { printf '== %s\n' "$*"; }
 die() {

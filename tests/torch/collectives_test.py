@@ -172,3 +172,18 @@ if hasattr(dist, "split_group") and bound:
 dist.barrier()
 dist.destroy_process_group()
 """)
+
+
+def test_the_profiler_shows_operations_by_name(pass_on_ranks):
+    pass_on_ranks(2, """
+init()
+with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+    dist.all_reduce(torch.ones(3))
+    for _ in range(2):
+        dist.broadcast(torch.ones(3), 0)
+    if rank == 0: dist.send(torch.ones(2), 1)
+    else: dist.recv(torch.empty(2), 0)
+counts = {event.key: event.count for event in profile.key_averages() if event.key.startswith("tutti:")}
+assert counts == {"tutti:all_reduce": 1, "tutti:broadcast": 2, "tutti:send" if rank == 0 else "tutti:recv": 1}, counts
+dist.destroy_process_group()
+""")

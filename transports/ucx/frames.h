@@ -8,7 +8,8 @@
 
 namespace tutti::ucx {
 
-enum class Kind : uint8_t { frame, rest, credit, leaving };
+// A question is answered as soon as it is seen: all that was sent before it has arrived.
+enum class Kind : uint8_t { frame, rest, credit, leaving, question, answer };
 
 // Messages of one tag between two ranks keep their order.
 inline uint64_t tag_of(Kind kind, Rank source, ChannelId channel = ChannelId{0}) {

@@ -4,12 +4,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "transports/ucx/frames.h"
-
 namespace tutti::ucx {
 
-PeerEnd::PeerEnd(Worker& worker, Rank self, std::vector<std::byte> address, int process, std::string description)
-    : worker_(worker), self_(self), address_(std::move(address)), description_(std::move(description)) {
+PeerEnd::PeerEnd(Worker& worker, Rank self, Rank peer, std::vector<std::byte> address, int process, std::string description)
+    : worker_(worker), self_(self), peer_(peer), address_(std::move(address)), description_(std::move(description)) {
   if (process > 0) process_.reset(static_cast<int>(::syscall(SYS_pidfd_open, process, 0)));
 }
 
@@ -38,16 +36,21 @@ Status PeerEnd::connect() {
   return ucx_error("ucp_ep_create", status);
 }
 
+// Makes the endpoint if need be.
+Status PeerEnd::connected() {
+  const Status made = endpoint_ ? Status() : connect();
+  if (made.ok()) return {};
+  look();
+  if (gone_.ok()) gone_ = fail(tuttiRemoteError, "{} cannot be reached: {}", description_, made.message());
+  return gone_;
+}
+
 Status PeerEnd::send(Pending& sending, const void* data, size_t bytes, uint64_t tag) {
   if (!gone_.ok()) return gone_;
-  if (const Status connected = endpoint_ ? Status() : connect(); !connected.ok()) {
-    look();
-    if (gone_.ok()) gone_ = fail(tuttiRemoteError, "{} cannot be reached: {}", description_, connected.message());
-    return gone_;
-  }
+  TUTTI_TRY(connected());
   const ucp_request_param_t parameters = sending.send_parameters();
   sending.started(ucp_tag_send_nbx(endpoint_, data, bytes, tag, &parameters));
-  clean_ = flushing_ = false;
+  clean_ = asked_ = false;
   looks_ = 0;
   return {};
 }
@@ -87,19 +90,42 @@ void PeerEnd::failed_sending(ucs_status_t status) {
     gone_ = fail(tuttiRemoteError, "sending to {}: {}", description_, ucx_error("ucp_tag_send_nbx", status).message());
 }
 
-void PeerEnd::flush() {
-  if (clean_ || sending_ > 0) return;
+void PeerEnd::listen(Pending& arriving, Kind kind) {
+  const ucp_request_param_t parameters = arriving.receive_parameters();
+  arriving.started(ucp_tag_recv_nbx(worker_.get(), &heard_, sizeof heard_, tag_of(kind, peer_), ~uint64_t{0}, &parameters));
+}
+
+void PeerEnd::say(Pending& sending, Kind kind) {
+  const ucp_request_param_t parameters = sending.send_parameters();
+  sending.started(ucp_tag_send_nbx(endpoint_, &word_, sizeof word_, tag_of(kind, self_), &parameters));
+}
+
+void PeerEnd::confirm() {
+  if (clean_ || sending_ > 0 || !gone_.ok()) return;
   looks_ += looks_ < kMostLooks ? 1 : 0;
-  if (flush_.under_way()) return;
-  if (flushing_ || !gone_.ok() || !endpoint_) {
+  if (asking_.under_way() || answer_.under_way()) return;
+  if (asked_) {
     clean_ = true;
     return;
   }
-  ucp_request_param_t parameters = flush_.send_parameters();
-  parameters.op_attr_mask &= ~static_cast<uint32_t>(UCP_OP_ATTR_FIELD_DATATYPE);
-  flush_.started(ucp_ep_flush_nbx(endpoint_, &parameters));
-  flushing_ = true;
-  clean_ = !flush_.under_way();
+  listen(answer_, Kind::answer);
+  say(asking_, Kind::question);
+  asked_ = true;
+}
+
+void PeerEnd::answer() {
+  if (question_.under_way() || question_.failed() || answering_.under_way() || lost()) return;
+  if (listening_) {
+    if (!connected().ok()) return;
+    say(answering_, Kind::answer);
+  }
+  listen(question_, Kind::question);
+  listening_ = true;
+}
+
+void PeerEnd::stop_listening() {
+  question_.cancel(worker_.get());
+  answer_.cancel(worker_.get());
 }
 
 void PeerEnd::say_leaving() {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/fd.h"
+#include "transports/ucx/frames.h"
 #include "transports/ucx/pending.h"
 #include "transports/ucx/worker.h"
 
@@ -12,7 +13,7 @@ namespace tutti::ucx {
 class PeerEnd {
  public:
   // `process`: the peer's id, on this host; 0: it is on another one. `address` is the peer's worker's.
-  PeerEnd(Worker& worker, Rank self, std::vector<std::byte> address, int process, std::string description);
+  PeerEnd(Worker& worker, Rank self, Rank peer, std::vector<std::byte> address, int process, std::string description);
   ~PeerEnd() { close(); }
   PeerEnd(const PeerEnd&) = delete;
   PeerEnd& operator=(const PeerEnd&) = delete;
@@ -42,10 +43,16 @@ class PeerEnd {
   void ended_sending() { --sending_; }
   // Something that was sent has failed, for another reason than the peer's end: no later message can follow it.
   void failed_sending(ucs_status_t status);
-  // Once nothing is being sent any more, pushes out what UCX still holds. A flush also waits for ways that UCX has begun to
-  // open and nothing was sent by, until the peer calls Tutti again; so it is not waited for beyond some looks.
-  void flush();
-  bool flushed() const { return sending_ == 0 && (clean_ || looks_ >= kMostLooks); }
+  // UCX holds back what a socket does not take, and does not say so. Once nothing is being sent any more, this asks the peer
+  // whether all has arrived. (ucp_ep_flush asks in its own way, which over TCP fails an assertion of UCX 1.13 now and then:
+  // PUT_TX_WAITING_ACK.)
+  void confirm();
+  // A peer that does not call Tutti does not answer; so it is not waited for beyond some looks.
+  bool confirmed() const { return all_arrived() || (sending_ == 0 && looks_ >= kMostLooks); }
+  bool all_arrived() const { return sending_ == 0 && clean_; }
+  // Listens to the peer's questions and answers them, also those of a peer that leaves.
+  void answer();
+  void stop_listening();
 
   // Tells the peer that this rank leaves.
   void say_leaving();
@@ -53,9 +60,12 @@ class PeerEnd {
 
  private:
   bool process_ended() const;
+  Status connected();
+  void listen(Pending& arriving, Kind kind);
+  void say(Pending& sending, Kind kind);
 
   Worker& worker_;
-  const Rank self_;
+  const Rank self_, peer_;
   const std::vector<std::byte> address_;
   const std::string description_;
   ucp_ep_h endpoint_ = nullptr;
@@ -66,9 +76,11 @@ class PeerEnd {
   bool guarded_ = true;  // UCX watches the peer itself
   static constexpr uint32_t kMostLooks = 1000;
   uint32_t looks_ = 0;                   // since the last message
-  bool clean_ = true, flushing_ = false;  // nothing is left to flush; a flush was begun after the last message
-  Pending flush_, leaving_;
-  char word_ = 0;  // of a message without content
+  bool clean_ = true, asked_ = false;    // all is known to have arrived; a question followed the last message
+  bool listening_ = false;               // to questions
+  Pending asking_, answering_, leaving_;  // being sent
+  Pending question_, answer_;             // being received
+  char word_ = 0, heard_ = 0;             // of messages without content
 };
 
 }  // namespace tutti::ucx

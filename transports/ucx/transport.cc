@@ -20,8 +20,9 @@ Result<std::unique_ptr<Transport>> make_ucx_transport(const TransportContext& co
 namespace ucx {
 namespace {
 
-// How long a rank that leaves tries to tell its peers.
-constexpr Nanoseconds kFarewell = kSecond / 2;
+// How long a rank that leaves waits for peers that do not answer. Those that call Tutti do, and those that leave, too; what
+// the others have not taken by then is lost to them, since a socket that is closed with something unread in it resets.
+constexpr Nanoseconds kFarewell = 2 * kSecond;
 // How long a rank that leaves waits for copies that are being made of or by a living peer's memory.
 constexpr Nanoseconds kLastCopies = kSecond;
 
@@ -52,6 +53,7 @@ UcxTransport::~UcxTransport() {
   for (auto& [key, box] : inboxes_) box->stop_listening();
   for (auto& peer : peers_) {
     peer->leaving.cancel(worker_->get());
+    if (peer->end) peer->end->stop_listening();
     peer->spare.reset();
     if (peer->end && peer->end->ends_by_force()) peer->end->close();
   }
@@ -89,12 +91,16 @@ bool UcxTransport::settled() const {
 void UcxTransport::leave() {
   for (auto& peer : peers_)
     if (peer->end) peer->end->say_leaving();
-  const auto all_told = [&] {
-    return std::ranges::all_of(
-        peers_, [](auto& peer) { return !peer->end || !peer->end->gone().ok() || peer->end->said_leaving(); });
+  const auto all_know = [&] {
+    return std::ranges::all_of(peers_, [](auto& peer) {
+      if (!peer->end || !peer->end->gone().ok()) return true;
+      // A rank of this process may be the next thing that this very thread has to do.
+      const bool arrived = peer->process == ::getpid() ? peer->end->confirmed() : peer->end->all_arrived();
+      return peer->end->said_leaving() && arrived;
+    });
   };
   const Nanoseconds until = steady_now() + kFarewell;
-  while (!(all_told() && drained()) && steady_now() < until) (void)progress();
+  while (!all_know() && steady_now() < until) (void)progress();
 }
 
 Status UcxTransport::set_peers(std::vector<std::vector<std::byte>> addresses, std::vector<std::string> descriptions) {
@@ -114,7 +120,7 @@ Status UcxTransport::set_peers(std::vector<std::vector<std::byte>> addresses, st
     // UCX finds out whether two workers have a way in common when it makes an endpoint; later, no other transport could
     // take its place.
     if (peer->unreachable.empty() && r != context_.self) {
-      peer->spare = make_end(*peer);
+      peer->spare = make_end(Rank(r), *peer);
       if (const Status connected = peer->spare->connect(); !connected.ok()) {
         peer->unreachable = connected.message();
         peer->spare.reset();
@@ -136,14 +142,14 @@ Status UcxTransport::check_end(Rank peer, ChannelId channel) const {
   return invalid_usage("ucx cannot reach {}: {}", peers_[peer]->description, peers_[peer]->unreachable);
 }
 
-std::unique_ptr<PeerEnd> UcxTransport::make_end(const Peer& peer) {
-  return std::make_unique<PeerEnd>(*worker_, context_.self, peer.worker_address, peer.process, peer.description);
+std::unique_ptr<PeerEnd> UcxTransport::make_end(Rank rank, const Peer& peer) {
+  return std::make_unique<PeerEnd>(*worker_, context_.self, rank, peer.worker_address, peer.process, peer.description);
 }
 
 PeerEnd& UcxTransport::end_of(Rank rank) {
   Peer& peer = *peers_[rank];
   if (!peer.end) {
-    peer.end = peer.spare ? std::move(peer.spare) : make_end(peer);
+    peer.end = peer.spare ? std::move(peer.spare) : make_end(rank, peer);
     const ucp_request_param_t parameters = peer.leaving.receive_parameters();
     peer.leaving.started(ucp_tag_recv_nbx(worker_->get(), &peer.word, sizeof peer.word, tag_of(Kind::leaving, rank),
                                           ~uint64_t{0}, &parameters));
@@ -174,14 +180,15 @@ Status UcxTransport::progress() {
   for (auto& peer : peers_) {
     if (!peer->end) continue;
     if (!peer->leaving.under_way() && !peer->leaving.failed()) peer->end->has_left();
-    peer->end->flush();
+    peer->end->answer();
+    peer->end->confirm();
   }
   return {};
 }
 
 bool UcxTransport::drained() const {
   for (auto& peer : peers_)
-    if (peer->end && peer->end->gone().ok() && !peer->end->flushed()) return false;
+    if (peer->end && peer->end->gone().ok() && !peer->end->confirmed()) return false;
   return true;
 }
 

@@ -36,7 +36,7 @@ class UcxTransport final : public Transport {
     char word = 0;
   };
   explicit UcxTransport(const TransportContext& context) : context_(context) {}
-  std::unique_ptr<PeerEnd> make_end(const Peer& peer);
+  std::unique_ptr<PeerEnd> make_end(Rank rank, const Peer& peer);
   PeerEnd& end_of(Rank peer);
   Status check_end(Rank peer, ChannelId channel) const;
   void leave();

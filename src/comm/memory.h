@@ -8,7 +8,8 @@
 
 namespace tutti {
 
-// Device memory where the environment's TUTTI_DEVICE is sim, else null. Zeroed, page-aligned.
+// Device memory where the environment's TUTTI_DEVICE is sim or cuda, else null. Zeroed, page-aligned. Without a number
+// there, simulated memory becomes its first user's, and CUDA's is the calling thread's current device's.
 Result<void*> allocate_on_device(size_t bytes);
 // False: not given by allocate_on_device().
 bool free_on_device(void* pointer);

@@ -14,20 +14,24 @@ Result<std::unique_ptr<Device>> open_simulated(const Config& config, Rank rank) 
 }
 
 Result<std::unique_ptr<Device>> open_gpu(const Config& config, Rank rank) {
-  const auto symbol = plugin_symbol("cuda", "tutti_cuda_probe");
-  if (!symbol.ok())
-    return invalid_usage("there is no usable GPU: {}; TUTTI_DEVICE=host or sim work without one",
-                         symbol.status().message());
-  // Fills `reason` (of `bytes`) and returns non-zero where there is no usable GPU.
-  using Probe = int (*)(char* reason, size_t bytes);
-  char reason[256] = "";
-  if (reinterpret_cast<Probe>(symbol.value())(reason, sizeof reason) != 0)
-    return invalid_usage("there is no usable GPU: {}", reason);
-  return invalid_usage("GPU {} answers, but this release runs its kernels only on simulated GPUs (TUTTI_DEVICE=sim)",
-                       config.device.index.value_or(static_cast<int>(rank)));
+  TUTTI_TRY_ASSIGN(const CudaPlugin* plugin, cuda_plugin());
+  return plugin->open(config.device.index, uint32_t{rank});
 }
 
 }  // namespace
+
+Result<const CudaPlugin*> cuda_plugin() {
+  const auto symbol = plugin_symbol("cuda", kCudaPluginSymbol);
+  if (!symbol.ok())
+    return invalid_usage("there is no usable GPU: {}; TUTTI_DEVICE=host or sim work without one",
+                         symbol.status().message());
+  const auto* plugin = static_cast<const CudaPlugin*>(symbol.value());
+  if (plugin->version != TUTTI_VERSION_CODE || plugin->launch_bytes != sizeof(dev::Launch))
+    return invalid_usage("the plug-in libtutti_cuda.so is of another build of Tutti; install both from one");
+  if (const std::string reason = plugin->why_not(); !reason.empty())
+    return invalid_usage("there is no usable GPU: {}", reason);
+  return plugin;
+}
 
 Result<std::unique_ptr<Device>> open_device(const Config& config, Rank rank) {
   switch (config.device.kind) {

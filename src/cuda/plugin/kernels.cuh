@@ -3,11 +3,9 @@
 #pragma once
 
 #include "cuda/move_kernel.h"
+#include "cuda/plugin/kernel_table.h"
 
 namespace tutti::cuda {
-
-// 512 threads a block: 128 registers each, and enough loads under way for one lane to use a link.
-constexpr int kThreadsPerBlock = 512;
 
 template <DataType type, dev::Combine combine>
 __global__ void __launch_bounds__(kThreadsPerBlock, 1) move(const __grid_constant__ dev::Launch a) {
